@@ -22,8 +22,8 @@ use cachewise_units::Rate;
 use crate::areas::Areas;
 use crate::listing::Listing;
 use crate::machine::{Act, FileName, ProcessName, Request};
-use crate::number::{Numbers, Scale};
 use crate::pane::Pane;
+use crate::scale::{Numbers, Scale};
 use crate::setup::Setup;
 use crate::view_kind::ViewKind;
 

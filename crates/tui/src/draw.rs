@@ -99,7 +99,7 @@ impl App {
                     rest.next();
                     shown = rest.as_str();
                 }
-                let shown = crate::number::visible(shown);
+                let shown = crate::scale::visible(shown);
                 let x = canvas.text(from, y, end, &format!("/{shown}"), look.bold());
                 if let Some(wrong) = wrong {
                     canvas.text(x + 2, y, end, wrong, look.misses());

@@ -41,7 +41,7 @@
 //! - `item`, `tree`, `listing`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
 //! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
-//! - `columns`, `number`, `look`: columns, format of numbers, capabilities of a terminal.
+//! - `columns`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
 
@@ -64,9 +64,9 @@ mod live;
 mod look;
 mod machine;
 mod mouse;
-mod number;
 mod pane;
 mod replay;
+mod scale;
 mod setup;
 mod terminal;
 mod tree;
@@ -82,7 +82,7 @@ pub use listing::arranged;
 pub use live::{LiveOptions, live};
 pub use look::TerminalStyle;
 pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, SampleStep, Source, Verb};
-pub use number::Scale;
 pub use replay::{History, Player, replay};
+pub use scale::Scale;
 pub use setup::{Recorded, Setup};
 pub use view_kind::ViewKind;

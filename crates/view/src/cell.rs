@@ -1,102 +1,13 @@
-//! A value as text for people: numbers, marks for missing values, escaped names.
-//!
-//! # Layout
-//! - [`cell`], [`compact`]: a value as text, with spaces and thousands separators or as one word.
-//! - [`grouped`]: a number with thousands separators.
-//! - [`width`], [`pad`], [`Side`], [`shortened`], [`wrapped`]: text in columns.
+//! Text in columns: width, alignment, cuts and line breaks.
 
 use std::path::Path;
 
-use cachewise_model::{Datum, Measured, Value, escaped};
+use cachewise_model::escaped;
 use unicode_width::UnicodeWidthStr;
-
-/// A value for people: `131,072`, `512.0 MiB`, `~99.61 %`, `?`, `-`.
-pub(crate) fn cell(value: &Value) -> String {
-    marked(value, |datum| match datum {
-        Datum::Count(number) => grouped(*number),
-        Datum::Pages(pages) => grouped(pages.0),
-        other => shown(other),
-    })
-}
-
-/// A value for people, for views other than text tables.
-#[must_use]
-pub fn value_text(value: &Value) -> String {
-    cell(value)
-}
-
-/// A value as one word, so that `awk` finds its column: `131072`, `512.0MiB`, `99.61%`.
-pub(crate) fn compact(value: &Value) -> String {
-    marked(value, |datum| match datum {
-        Datum::Bytes(_) | Datum::Ratio(_) | Datum::Latency(_) => shown(datum).replace(' ', ""),
-        other => shown(other),
-    })
-}
-
-fn marked(value: &Value, show: impl Fn(&Datum) -> String) -> String {
-    match value {
-        Measured::Exact(datum) => show(datum),
-        Measured::Estimated(datum, _) => format!("~{}", show(datum)),
-        Measured::Missing(missing) => missing.mark().to_owned(),
-    }
-}
-
-fn shown(datum: &Datum) -> String {
-    match datum {
-        Datum::Count(number) | Datum::Id(number) => number.to_string(),
-        Datum::Pages(pages) => pages.to_string(),
-        Datum::Bytes(bytes) => bytes.to_string(),
-        Datum::Seconds(seconds) => format!("{seconds:.3}"),
-        Datum::Latency(seconds) => latency(*seconds),
-        Datum::Factor(factor) => format!("{factor:.2}"),
-        Datum::Ratio(ratio) => ratio.to_string(),
-        Datum::Text(text) => escaped(text).into_owned(),
-        Datum::Path(path) => path_text(path),
-        Datum::Time(time) => clock(time).to_owned(),
-    }
-}
-
-/// A time from nanoseconds to seconds, in the largest unit with at least one digit before the
-/// point.
-fn latency(seconds: f64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1e9, "ns"), (1e6, "us"), (1e3, "ms")];
-    for (factor, unit) in UNITS {
-        let number = seconds * factor;
-        // Compared as printed: otherwise 999.96 us would print as 1000.0.
-        if number < 999.95 {
-            return match unit {
-                "ns" => format!("{number:.0} {unit}"),
-                _ => format!("{number:.1} {unit}"),
-            };
-        }
-    }
-    format!("{seconds:.1} s")
-}
 
 /// A path with escaped control characters.
 pub(crate) fn path_text(path: &Path) -> String {
     escaped(path.as_os_str()).into_owned()
-}
-
-/// The time of day of an RFC 3339 text; readers of a live table know the date.
-fn clock(time: &str) -> &str {
-    match time.split_once('T') {
-        Some((_, clock)) => clock.get(..8).unwrap_or(time),
-        None => time,
-    }
-}
-
-/// A number with thousands separators.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The width of a text in columns.
@@ -193,77 +104,7 @@ fn seen_width(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::Reason;
-    use cachewise_units::{Bytes, Pages, Ratio};
-
     use super::*;
-
-    fn ratio(part: u64, whole: u64) -> Datum {
-        Datum::Ratio(Ratio::of(part, whole).unwrap())
-    }
-
-    #[test]
-    fn cell_and_compact_format_every_kind_of_value() {
-        for (value, long, short) in [
-            (
-                Measured::Exact(Datum::Pages(Pages(131_072))),
-                "131,072",
-                "131072",
-            ),
-            (
-                Measured::Exact(Datum::Bytes(Bytes(512 << 20))),
-                "512.0 MiB",
-                "512.0MiB",
-            ),
-            (
-                Measured::Exact(ratio(999_999, 1_000_000)),
-                "99.99 %",
-                "99.99%",
-            ),
-            (
-                Measured::Estimated(Datum::Count(1234), Reason::ByVmstat),
-                "~1,234",
-                "~1234",
-            ),
-            (Measured::Exact(Datum::Count(0)), "0", "0"),
-            (Measured::unknown(Reason::NoPermission), "?", "?"),
-            (Measured::not_offered(Reason::NotCounted), "-", "-"),
-            (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
-            (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
-            (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns", "734ns"),
-            (
-                Measured::Exact(Datum::Latency(9.9996e-4)),
-                "1.0 ms",
-                "1.0ms",
-            ),
-            (Measured::Exact(Datum::Latency(2.5)), "2.5 s", "2.5s"),
-            (Measured::Exact(Datum::Factor(1.1666)), "1.17", "1.17"),
-            (
-                Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())),
-                "03:04:05",
-                "03:04:05",
-            ),
-            (Measured::Exact(Datum::Time("now".into())), "now", "now"),
-            (Value::text("two words"), "two words", "two words"),
-            (Value::text("\u{1b}[2J"), r"\x1b[2J", r"\x1b[2J"),
-        ] {
-            assert_eq!(cell(&value), long, "{value:?} in a report");
-            assert_eq!(compact(&value), short, "{value:?} in a row");
-        }
-    }
-
-    #[test]
-    fn grouped_separates_thousands() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-            (u64::MAX, "18,446,744,073,709,551,615"),
-        ] {
-            assert_eq!(grouped(number), text, "{number} in groups of three");
-        }
-    }
 
     #[test]
     fn width_counts_visible_columns() {

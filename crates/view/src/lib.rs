@@ -37,7 +37,7 @@
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `plot`: curves, as SVG and as text.
-//! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of
+//! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `labelled`: metrics of
 //!   several objects.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -50,6 +50,7 @@ mod format;
 mod json;
 mod labelled;
 mod metrics;
+mod number;
 mod plot;
 mod report;
 mod rows;
@@ -57,11 +58,11 @@ mod sheet;
 mod style;
 mod summary;
 
-pub use cell::value_text;
 pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::{Labels, labelled_metrics};
+pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use report::{
     ReportOptions, backend_json, finding_figure, findings_json, lost_json, lost_text, write_report,
@@ -69,4 +70,4 @@ pub use report::{
 pub use rows::{RowOptions, RowWriter};
 pub use sheet::{Sheet, SheetCell, SheetColumn};
 pub use style::Style;
-pub use summary::{SummaryOptions, figure, gap_text, length, write_summary};
+pub use summary::{SummaryOptions, gap_text, write_summary};

@@ -1,6 +1,6 @@
 // Four charts over time, drawn by uPlot. An unknown value is a gap, not 0.
 
-import { bytes, pageSize } from "./format.js";
+import { bytes, pageSize, percent } from "./format.js";
 
 const KEPT = 900;
 const HEIGHT = 188;
@@ -13,7 +13,7 @@ const rate = (id, factor = 1) => (point) =>
 const gauge = (id, factor = 1) => (point) => (typeof point[id] === "number" ? point[id] * factor : null);
 
 const perSecond = (value) => (value === null ? "-" : `${bytes(value)}/s`);
-const share = (value) => (value === null ? "-" : `${value.toFixed(1)} %`);
+const share = (value) => percent(value === null ? null : value / 100);
 const plain = (value) => (value === null ? "-" : bytes(value));
 
 const CHARTS = [

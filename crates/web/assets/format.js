@@ -6,18 +6,18 @@ export const pageSize = Number(document.body.dataset.pageSize);
 
 export function bytes(number) {
   if (number === null || number === undefined || Number.isNaN(number)) return "?";
-  let step = 0;
-  let rest = Math.abs(number);
-  while (rest >= 1024 && step < STEPS.length - 1) {
-    rest /= 1024;
-    step += 1;
-  }
   const sign = number < 0 ? "-" : "";
-  return step === 0 ? `${sign}${Math.round(rest)} B` : `${sign}${rest.toFixed(1)} ${STEPS[step]}`;
+  const size = Math.round(Math.abs(number));
+  if (size < 1024) return `${sign}${size} B`;
+  // Compared after rounding: otherwise 1,048,575 bytes would be "1024.0 KiB".
+  const tenths = (step) => Math.round((size * 10) / 1024 ** step);
+  let step = 1;
+  while (tenths(step) >= 10240 && step < STEPS.length - 1) step += 1;
+  return `${sign}${Math.floor(tenths(step) / 10)}.${tenths(step) % 10} ${STEPS[step]}`;
 }
 
 export function percent(ratio) {
-  return ratio === null || ratio === undefined ? "-" : `${(ratio * 100).toFixed(1)} %`;
+  return ratio === null || ratio === undefined ? "-" : `${(Math.round(ratio * 1000) / 10).toFixed(1)} %`;
 }
 
 export function count(number) {
@@ -53,7 +53,7 @@ export function cell(row, column) {
     bytes: () => bytes(number),
     ratio: () => percent(number),
     count: () => count(number),
-    seconds: () => `${number.toFixed(3)} s`,
+    seconds: () => `${(Math.round(number * 1000) / 1000).toFixed(3)} s`,
   }[column.unit]?.() ?? plain(value);
   return { text: estimated + text, title: reason };
 }

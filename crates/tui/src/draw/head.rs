@@ -8,7 +8,9 @@ use super::canvas::Canvas;
 use crate::action::Scene;
 use crate::app::{App, Beat};
 use crate::look::{cut_path, width};
-use crate::number::{Scale, bytes, clock, plain, ratio};
+use crate::scale::Scale;
+use cachewise_view::narrow::{bytes, plain, ratio};
+use cachewise_view::{clock, marked};
 
 /// Draws this many lines.
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
@@ -33,7 +35,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let (y, end) = (area.y, area.right());
     let program = match &app.setup.recorded {
         Some(recorded) => {
-            let name = crate::number::visible(&recorded.name);
+            let name = crate::scale::visible(&recorded.name);
             // A long path leaves room for scope and time.
             let name = cut_path(&name, usize::from(area.width / 3));
             format!("cachewise report {name}")
@@ -45,7 +47,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         x + 2,
         y,
         end,
-        &crate::number::visible(&app.setup.hostname),
+        &crate::scale::visible(&app.setup.hostname),
         look.plain(),
     );
     if let Some(stretch) = &app.shown {
@@ -56,7 +58,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
             x + 2,
             y,
             end,
-            &format!("only {}", crate::number::visible(scope)),
+            &format!("only {}", crate::scale::visible(scope)),
             look.bold(),
         );
     }
@@ -162,11 +164,7 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
 }
 
 fn shown(text: Measured<String>) -> String {
-    match text {
-        Measured::Exact(text) => text,
-        Measured::Estimated(text, _) => format!("~{text}"),
-        Measured::Missing(missing) => missing.mark().to_owned(),
-    }
+    marked(&text, String::clone)
 }
 
 /// History of a number, the latest on the right, relative to the largest shown.

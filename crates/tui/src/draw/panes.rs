@@ -10,8 +10,8 @@ use crate::action::{BINDINGS, Scene};
 use crate::app::App;
 use crate::findings::RecentFindings;
 use crate::look::width;
-use crate::number::Numbers;
 use crate::pane::Pane;
+use crate::scale::Numbers;
 
 /// Draws a text pane, and limits its scroll to the text.
 pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: Rect) {
@@ -184,17 +184,12 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
 }
 
 fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
-    use cachewise_model::Measured;
     // The figures' names contain "pages".
     let numbers = Numbers {
-        scale: crate::number::Scale::Pages,
+        scale: crate::scale::Scale::Pages,
         ..numbers
     };
-    match value {
-        Measured::Exact(datum) => numbers.state(datum),
-        Measured::Estimated(datum, _) => format!("~{}", numbers.state(datum)),
-        Measured::Missing(missing) => missing.mark().into(),
-    }
+    cachewise_view::marked(value, |datum| numbers.state(datum))
 }
 
 /// A text behind its heading, wrapped and aligned.

@@ -127,7 +127,7 @@ fn state(app: &App, listing: &Listing, area: Rect) -> String {
         parts.push(format!("by {}{arrow}", column.field.header));
     }
     if let Some(filter) = &listing.filter {
-        parts.push(format!("/{}", crate::number::visible(filter.text())));
+        parts.push(format!("/{}", crate::scale::visible(filter.text())));
     }
     if listing.only_active {
         parts.push("active".into());
@@ -290,7 +290,7 @@ fn why_empty(app: &App) -> String {
             (Some(filter), _) => format!(
                 "none of {} rows has {}; Esc clears the filter",
                 listing.items().len(),
-                cut(&crate::number::visible(filter.text()), 40)
+                cut(&crate::scale::visible(filter.text()), 40)
             ),
             (None, _) => format!(
                 "none of {} rows did anything; o shows all",

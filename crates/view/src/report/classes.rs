@@ -7,7 +7,8 @@ use cachewise_model::{Count, Counter, Measured, Report, Value};
 use cachewise_units::Pages;
 
 use super::grid::Grid;
-use crate::cell::{Side, cell, wrapped};
+use crate::cell::{Side, wrapped};
+use crate::number::value_text;
 use crate::style::Style;
 
 /// Columns that are omitted on a narrow line, the first of them first. Bytes stay: every class but
@@ -218,7 +219,7 @@ impl Classes<'_> {
         bytes: Option<Count>,
         share: Option<(Count, Count)>,
     ) {
-        let shown = |value: Option<Value>| value.as_ref().map(cell).unwrap_or_default();
+        let shown = |value: Option<Value>| value.as_ref().map(value_text).unwrap_or_default();
         let share = share.map(|(part, whole)| Value::ratio(part.ratio_of(whole)));
         self.lines.push([
             name.to_owned(),

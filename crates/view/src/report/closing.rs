@@ -9,7 +9,8 @@ use cachewise_model::{
 
 use cachewise_units::Bytes;
 
-use crate::cell::{cell, grouped, path_text, wrapped};
+use crate::cell::{path_text, wrapped};
+use crate::number::{grouped, value_text};
 use crate::style::Style;
 
 /// The findings, each with its figures and the next step.
@@ -59,24 +60,24 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
             format!(
                 "{} {} pages",
                 words(name.strip_suffix("_pages").unwrap_or(name)),
-                cell(value)
+                value_text(value)
             )
         }
         Some("_seconds") => {
             format!(
                 "{} {} s",
                 words(name.strip_suffix("_seconds").unwrap_or(name)),
-                cell(value)
+                value_text(value)
             )
         }
         Some(suffix) => {
             format!(
                 "{} {}",
                 words(name.strip_suffix(suffix).unwrap_or(name)),
-                cell(value)
+                value_text(value)
             )
         }
-        None => format!("{} {}", words(name), cell(value)),
+        None => format!("{} {}", words(name), value_text(value)),
     }
 }
 
@@ -104,7 +105,7 @@ pub(super) fn equation(law: &Law) -> String {
         Unit::Bytes => count.bytes(),
         _ => count.pages(),
     };
-    let named = |(name, count): &(&str, Count)| format!("{} {name}", cell(&value(*count)));
+    let named = |(name, count): &(&str, Count)| format!("{} {name}", value_text(&value(*count)));
     let side = |side: &Side| side.iter().map(named).collect::<Vec<_>>().join(" + ");
     let (left, right) = (side(&law.left), side(&law.right));
     format!("{left} {} {right}", law.relation.sign())

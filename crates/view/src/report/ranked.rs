@@ -9,7 +9,8 @@ use cachewise_units::{PageSize, Pages};
 
 use super::grid::Grid;
 use super::options::ReportOptions;
-use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
+use crate::cell::{LEAST_WIDTH, Side, shortened, width, wrapped};
+use crate::number::{grouped, value_text};
 
 /// Columns shown always; others only if a row has a value in them: for a counter more than zero,
 /// for a gauge, for example residency before the run, also zero.
@@ -63,7 +64,7 @@ pub(super) fn table(
     rows.truncate(options.top);
     let mut grid = Grid::default();
     for field in worth_showing(part.columns(place), &rows) {
-        let cells = rows.iter().map(|(row, _)| cell(&field.of(row)));
+        let cells = rows.iter().map(|(row, _)| value_text(&field.of(row)));
         grid.column(field.header, side(field), cells.collect());
     }
     let line = options.style.width;

@@ -6,7 +6,8 @@ use cachewise_model::{Law, LawScope, Reason, Report, Verdict, escaped};
 
 use super::ReportOptions;
 use super::closing::equation;
-use crate::cell::{grouped, wrapped};
+use crate::cell::wrapped;
+use crate::number::grouped;
 
 /// The result of each check of rows: every violation with its row, the first few that add up, and how many of each kind
 /// were checked and were not, with the reasons.

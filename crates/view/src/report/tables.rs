@@ -4,7 +4,8 @@ use cachewise_model::{ALL_OTHERS, Datum, DeviceRow, FileRow, Measured, Part, Pla
 
 use super::options::ReportOptions;
 use super::ranked::table;
-use crate::cell::{cell, path_text};
+use crate::cell::path_text;
+use crate::number::value_text;
 
 /// The most used files.
 pub(crate) fn files(report: &Report, place: Place, options: ReportOptions) -> String {
@@ -31,7 +32,7 @@ pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -
             let row = row(report, process.row());
             let name = match process.is_all_others() {
                 true => ALL_OTHERS.to_owned(),
-                false => cell(&row.labels.command.clone().map(Datum::Text)),
+                false => value_text(&row.labels.command.clone().map(Datum::Text)),
             };
             (row, name)
         })
@@ -54,7 +55,7 @@ pub(crate) fn cgroups(report: &Report, place: Place, options: ReportOptions) -> 
         .cgroups
         .iter()
         .map(|cgroup| {
-            let name = cell(&cgroup.path.clone().map(Datum::Text));
+            let name = value_text(&cgroup.path.clone().map(Datum::Text));
             (row(report, cgroup.row()), name)
         })
         .collect();

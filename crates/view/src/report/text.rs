@@ -4,7 +4,8 @@ use cachewise_model::{Exactness, Exit, Place, Report, Value, blind, escaped, she
 
 use super::options::ReportOptions;
 use super::{classes, closing, row_checks, tables};
-use crate::cell::{cell, wrapped};
+use crate::cell::wrapped;
+use crate::number::value_text;
 
 /// The whole report.
 pub(super) fn report(report: &Report, options: ReportOptions) -> String {
@@ -31,7 +32,7 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
 
 fn head(report: &Report, options: ReportOptions) -> String {
     let style = options.style;
-    let seconds = |value| cell(&Value::seconds(value));
+    let seconds = |value| value_text(&Value::seconds(value));
     let times = format!(
         "{}, {:.3} s wall, {} s user, {} s system",
         exit(report),

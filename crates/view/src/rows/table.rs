@@ -5,7 +5,8 @@
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
-use crate::cell::{LEAST_WIDTH, Side, compact, cut, grouped, pad, shortened, width, wrapped};
+use crate::cell::{LEAST_WIDTH, Side, cut, pad, shortened, width, wrapped};
+use crate::number::{compact, grouped};
 use crate::style::Style;
 
 /// Space between two columns.

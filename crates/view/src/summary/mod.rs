@@ -13,12 +13,12 @@ use crate::format::Format;
 use crate::json;
 
 mod document;
-mod figures;
+mod gap;
 mod options;
 mod records;
 mod text;
 
-pub use figures::{figure, gap_text, length};
+pub use gap::gap_text;
 pub use options::SummaryOptions;
 
 /// Writes a summary.

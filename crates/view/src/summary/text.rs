@@ -5,9 +5,11 @@ use cachewise_model::{
     shell_quoted,
 };
 
-use super::figures::{figure, gap_text, length};
+use super::gap::gap_text;
 use super::options::SummaryOptions;
-use crate::cell::{Side, cell, grouped, wrapped};
+use crate::cell::{Side, wrapped};
+use crate::number::{figure, length, marked};
+use crate::number::{grouped, value_text};
 use crate::report::grid::Grid;
 use crate::report::{ReportOptions, closing, lost_text, tables};
 
@@ -168,18 +170,14 @@ fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
     for (header, of) in columns {
         let cells = shown.iter().map(|spread| {
             let unit = spread.field.unit;
-            match spread.figures.as_ref() {
-                Measured::Exact(figures) => figure(unit, of(figures)),
-                Measured::Estimated(figures, _) => format!("~{}", figure(unit, of(figures))),
-                Measured::Missing(missing) => missing.mark().to_owned(),
-            }
+            marked(&spread.figures, |figures| figure(unit, of(figures)))
         });
         grid.column(header, Side::Right, cells.collect());
     }
     let totals = shown.iter().map(|spread| match spread.field.kind {
-        Kind::Counter => cell(&spread.total),
+        Kind::Counter => value_text(&spread.total),
         // A ratio of the sums differs from the mean of ratios; gauges have no sum.
-        _ if spread.field.unit == cachewise_model::Unit::Ratio => cell(&spread.total),
+        _ if spread.field.unit == cachewise_model::Unit::Ratio => value_text(&spread.total),
         _ => String::new(),
     });
     grid.column("IN ALL", Side::Right, totals.collect());
@@ -245,11 +243,7 @@ fn stalls(summary: &Summary, options: &SummaryOptions) -> String {
 }
 
 fn shown(number: Measured<f64>, unit: cachewise_model::Unit) -> String {
-    match number {
-        Measured::Exact(number) => figure(unit, number),
-        Measured::Estimated(number, _) => format!("~{}", figure(unit, number)),
-        Measured::Missing(missing) => missing.mark().to_owned(),
-    }
+    marked(&number, |number| figure(unit, *number))
 }
 
 /// The busiest rows, in the tables of a run's report.

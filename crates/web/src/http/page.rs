@@ -7,14 +7,14 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Datum, Exactness, Kind, ORDER, Row, Stretch, Unit, Value, field};
+use cachewise_model::{Exactness, Kind, ORDER, Row, Stretch, Unit, field};
 use cachewise_units::{Bytes, PageSize};
-use cachewise_view::{lost_text, value_text};
+use cachewise_view::{lost_text, per_second, share};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::site::Site;
-use crate::columns::{TABLES, Table, greatest, number};
+use crate::columns::{TABLES, Table, greatest};
 use crate::findings::Findings;
 use crate::html::text as escape;
 
@@ -141,29 +141,6 @@ fn is_rate(kind: Kind) -> bool {
     kind == Kind::Counter
 }
 
-/// A value as people read it: counts a second, pages as bytes.
-fn shown(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) -> String {
-    let Some(datum) = value.as_ref().known() else {
-        return value_text(value);
-    };
-    let mark = if value.estimate().is_some() { "~" } else { "" };
-    let rate = |number: f64| match is_rate(kind) && elapsed > 0.0 {
-        true => number / elapsed,
-        false => number,
-    };
-    let text = match (datum, number(value)) {
-        (Datum::Pages(_), Some(pages)) => {
-            Bytes((rate(pages) * page_size.get() as f64).round() as u64).to_string()
-        }
-        (Datum::Bytes(_), Some(bytes)) => Bytes(rate(bytes).round() as u64).to_string(),
-        (Datum::Count(_), Some(count)) if is_rate(kind) => format!("{:.0}", rate(count)),
-        (Datum::Seconds(_), Some(seconds)) => format!("{:.3} s", rate(seconds)),
-        (Datum::Ratio(_), Some(ratio)) => format!("{:.1} %", ratio * 100.0),
-        _ => value_text(value),
-    };
-    format!("{mark}{text}")
-}
-
 /// A table, with what the page's script needs to know of its columns.
 fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) -> String {
     let mut text = format!(
@@ -213,7 +190,7 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
                 let title = why
                     .map(|why| format!(" title=\"{}\"", escape(why.words())))
                     .unwrap_or_default();
-                let cell = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
+                let cell = per_second(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
                 let class = if name { "name" } else { "number" };
                 let _ = write!(text, "<td class=\"{class}\"{title}>{}</td>", escape(&cell));
             }
@@ -253,7 +230,7 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
         let Some(field) = field(id) else { continue };
         let value = row.as_ref().map(|row| {
             let value = field.of(row);
-            let shown = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
+            let shown = per_second(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
             match is_rate(field.kind) && value.missing().is_none() {
                 true => format!("{}<small>/s</small>", escape(&shown)),
                 false => escape(&shown).into_owned(),
@@ -308,7 +285,7 @@ fn of_findings(findings: &Findings, page_size: PageSize) -> String {
                 text,
                 "<li>{} <b>{}</b></li>",
                 escape(&name),
-                escape(&shown(value, Kind::Gauge, 0.0, page_size))
+                escape(&per_second(value, Kind::Gauge, 0.0, page_size))
             );
         }
         let _ = write!(text, "</ul><p>{}</p></li>", escape(&finding.next_step));
@@ -370,7 +347,7 @@ fn members(view: Option<&Json>) -> String {
             "<tr><td class=\"name\">{name}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
              <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
             bytes("resident_bytes"),
-            ratio.map_or_else(|| "-".into(), |ratio| format!("{:.1} %", ratio * 100.0)),
+            ratio.map_or_else(|| "-".into(), share),
             bytes("size_bytes"),
             child["files"]
         );
@@ -380,7 +357,7 @@ fn members(view: Option<&Json>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Finding, Measured, Severity};
+    use cachewise_model::{Datum, Finding, Measured, Severity};
     use cachewise_units::Pages;
 
     use super::*;

@@ -6,7 +6,7 @@ use cachewise_model::{
     ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped,
     field,
 };
-use cachewise_view::{figure, gap_text, length, lost_text, value_text as cell};
+use cachewise_view::{figure, gap_text, length, lost_text, marked, value_text as cell};
 
 use super::page::ReportPage;
 use super::plots::resolution;
@@ -231,10 +231,7 @@ fn stalls(summary: &Summary) -> String {
     {
         return String::new();
     }
-    let number = |number: Measured<f64>, unit| match number {
-        Measured::Exact(number) | Measured::Estimated(number, _) => figure(unit, number),
-        Measured::Missing(missing) => missing.mark().to_owned(),
-    };
+    let number = |number: Measured<f64>, unit| marked(&number, |number| figure(unit, *number));
     let mut body = String::new();
     for stall in &summary.stalls {
         let worst = match stall.worst_ratio.known() {

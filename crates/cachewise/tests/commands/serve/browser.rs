@@ -1,6 +1,9 @@
 //! The page, in a real browser and without one.
 
-use serde_json::Value;
+use cachewise_model::{Datum, Kind, Measured, Reason, Value};
+use cachewise_units::{Bytes, Pages, Ratio};
+use cachewise_view::per_second;
+use serde_json::json;
 
 use super::chromium::Chromium;
 use super::site::{Site, TOKEN};
@@ -52,7 +55,7 @@ fn log_in(browser: &mut Chromium, base: &str) {
     browser.until("the page is there", "globalThis.cachewise !== undefined");
     assert_eq!(
         browser.value("[location.href, document.cookie]"),
-        serde_json::json!([base, ""]),
+        json!([base, ""]),
         "the token is not in the address, and the cookie is the browser's alone"
     );
     let sent = browser.requested();
@@ -60,6 +63,140 @@ fn log_in(browser: &mut Chromium, base: &str) {
         !sent.iter().any(|url| url.contains(TOKEN)),
         "no request line has the token: {sent:?}"
     );
+}
+
+/// The page's script formats numbers as the server does.
+pub fn script_formats_numbers_as_the_server() {
+    let Some(mut browser) = Chromium::start() else {
+        println!("skipped: the page in a browser: needs chromium; scripts/setup test installs it");
+        return;
+    };
+    let site = Site::new(&["--interval", "60"]);
+    log_in(&mut browser, &format!("http://{}/", site.address));
+    let page_size = cachewise_sys::page_size();
+    let mut cases = Vec::new();
+    let mut wanted = Vec::new();
+    let mut add = |value: Value, unit: &str, kind: Kind, elapsed: f64| {
+        let json = match value.as_ref().known() {
+            Some(Datum::Count(number)) => json!(number),
+            Some(Datum::Pages(pages)) => json!(pages.0),
+            Some(Datum::Bytes(bytes)) => json!(bytes.0),
+            Some(Datum::Seconds(seconds)) => json!(seconds),
+            Some(Datum::Ratio(ratio)) => json!(ratio.get()),
+            _ => json!(null),
+        };
+        let mut row = json!({ "elapsed_seconds": elapsed, "field": json });
+        if value.estimate().is_some() {
+            row["estimated"] = json!(["field"]);
+        }
+        if let Some(missing) = value.missing() {
+            row["reason_codes"] = json!({ "field": missing.reason().code() });
+        }
+        let column = json!({ "id": "field", "unit": unit, "rate": kind == Kind::Counter });
+        cases.push(json!([row, column]));
+        wanted.push(per_second(&value, kind, elapsed, page_size));
+    };
+    let sizes = [
+        0,
+        1,
+        511,
+        1023,
+        1024,
+        1535,
+        1536,
+        99_999,
+        1_048_524,
+        1_048_575,
+        1 << 20,
+        5 << 30,
+        1 << 45,
+    ];
+    for number in sizes {
+        for (kind, elapsed) in [
+            (Kind::Gauge, 1.0),
+            (Kind::Counter, 1.0),
+            (Kind::Counter, 0.3),
+            (Kind::Counter, 60.0),
+        ] {
+            add(
+                Measured::Exact(Datum::Count(number)),
+                "count",
+                kind,
+                elapsed,
+            );
+            add(
+                Measured::Exact(Datum::Bytes(Bytes(number))),
+                "bytes",
+                kind,
+                elapsed,
+            );
+            add(
+                Measured::Exact(Datum::Pages(Pages(number >> 12))),
+                "pages",
+                kind,
+                elapsed,
+            );
+        }
+    }
+    for (part, whole) in [
+        (0, 1),
+        (1, 1),
+        (1, 3),
+        (49, 400),
+        (51, 400),
+        (1, 8000),
+        (999_999, 1_000_000),
+        (7, 2),
+    ] {
+        let ratio = Ratio::of(part, whole).expect("the whole is not zero");
+        add(
+            Measured::Exact(Datum::Ratio(ratio)),
+            "ratio",
+            Kind::Gauge,
+            1.0,
+        );
+    }
+    for seconds in [0.0, 0.0004, 0.0625, 1.5, 3600.25] {
+        add(
+            Measured::Exact(Datum::Seconds(seconds)),
+            "seconds",
+            Kind::Gauge,
+            1.0,
+        );
+        add(
+            Measured::Exact(Datum::Seconds(seconds)),
+            "seconds",
+            Kind::Counter,
+            2.0,
+        );
+    }
+    add(
+        Measured::Estimated(Datum::Count(7), Reason::ByVmstat),
+        "count",
+        Kind::Gauge,
+        1.0,
+    );
+    add(
+        Measured::unknown(Reason::NoPermission),
+        "bytes",
+        Kind::Gauge,
+        1.0,
+    );
+    add(
+        Measured::not_offered(Reason::NothingRequested),
+        "bytes",
+        Kind::Gauge,
+        1.0,
+    );
+    let cases = json!(cases);
+    let script = format!(
+        "import('/assets/format.js').then(({{ cell }}) => {cases}.map(([row, column]) => cell(row, column).text))"
+    );
+    let shown = browser.value(&script);
+    let cases = cases.as_array().expect("a list");
+    for (place, text) in wanted.iter().enumerate() {
+        assert_eq!(shown[place], text.as_str(), "{}", cases[place]);
+    }
 }
 
 /// Charts move, the map zooms and goes back, tables sort; nothing is fetched from elsewhere, and no script
@@ -139,7 +276,7 @@ pub fn journey() {
     browser.until("the directory is shown", &opened(&path));
     assert_eq!(
         browser.value("new URLSearchParams(location.search).get('path')"),
-        Value::from(path.as_str()),
+        json!(path),
         "it can be linked to"
     );
     browser.click("#crumbs a[data-path='/']");
@@ -189,8 +326,7 @@ pub fn journey() {
     assert_ne!(browser.value(themed), light, "dark is another colour");
 
     // On a narrow screen nothing sticks out.
-    let narrow =
-        serde_json::json!({ "width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+    let narrow = json!({ "width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", narrow);
     browser.until(
         "it fits",
@@ -229,7 +365,7 @@ pub fn journey() {
     );
     assert_eq!(
         browser.value("globalThis.injected ?? null"),
-        Value::Null,
+        json!(null),
         "it did not run"
     );
 }

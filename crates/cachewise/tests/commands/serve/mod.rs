@@ -66,6 +66,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root losses::of_recordings,
         needs_root losses::of_top,
         plain browser::without_scripts,
+        plain browser::script_formats_numbers_as_the_server,
         needs_root browser::journey,
     ]
 }
