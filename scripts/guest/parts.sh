@@ -221,7 +221,7 @@ bytes = "48M"
 chunk = "4K"
 access = "zipf:0.99"
 fill = "cold"
-memory-max = "24M"
+memory_max = "24M"
 [workload.uniform]
 file = "/work/matrix"
 size = "48M"
@@ -229,7 +229,7 @@ bytes = "48M"
 chunk = "4K"
 access = "uniform"
 fill = "cold"
-memory-max = "24M"
+memory_max = "24M"
 MATRIX
     timeout -k 10 "${limit:-900}" cachewise bench matrix /tmp/m.toml >"$out/matrix.txt" 2>&1
     status=$?

@@ -159,7 +159,7 @@ fn of_bench(file: &Path, engine: Engine, chunk: u64, latency: bool) -> Result<f6
         // Faults are not part of the comparison: this maps all pages in advance, as the loop does.
         warm_up: Duration::from_millis(if engine.is_mapped() { 250 } else { 1 }),
         interval: Duration::from_secs(60),
-        latency,
+        no_latency: !latency,
         ..Workload::default()
     };
     let figures = run(&workload, &mut |_| {}, &AtomicBool::new(false))?.figures;

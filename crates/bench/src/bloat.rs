@@ -305,7 +305,7 @@ fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: 
         };
         // SAFETY: the time lives on our stack.
         unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
-        let part = has * u64::from(settings.touch_pct) / 100;
+        let part = has * u64::from(settings.touch) / 100;
         due += part as f64 / page as f64 * NAP.as_secs_f64();
         while due >= 1.0 && part >= page {
             due -= 1.0;

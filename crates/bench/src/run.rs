@@ -333,10 +333,10 @@ impl Measurement<'_> {
             false => None,
         };
         // Calibrating the clock takes a while: keep it out of the measurement.
-        let clock = workload.latency.then(Clock::new);
+        let clock = (!workload.no_latency).then(Clock::new);
         let shared = Shared::new();
         let slots: Vec<Mutex<Tally>> =
-            std::iter::repeat_with(|| Mutex::new(Tally::new(workload.latency)))
+            std::iter::repeat_with(|| Mutex::new(Tally::new(!workload.no_latency)))
                 .take(workload.threads)
                 .collect();
         let (ended, ends) = channel();
@@ -367,7 +367,7 @@ impl Measurement<'_> {
         ends: &Receiver<io::Result<()>>,
     ) -> Result<(Figures, bool), Error> {
         let workload = self.workload;
-        let mut total = Tally::new(workload.latency);
+        let mut total = Tally::new(!workload.no_latency);
         if !workload.warm_up.is_zero() {
             let began = shared.begin(slots, None, Instant::now);
             match self.wait(ends, began + workload.warm_up, None, 0)? {
@@ -383,7 +383,7 @@ impl Measurement<'_> {
         let (first, began) = shared.begin(slots, bytes, look);
         let first = first?;
         (self.watch)(&Event::Started);
-        let end = workload.time.map(|time| began + time);
+        let end = workload.seconds.map(|time| began + time);
         let (mut last, mut last_at) = (first.clone(), began);
         let mut interrupted = false;
         loop {
@@ -405,7 +405,7 @@ impl Measurement<'_> {
                     result.map_err(|source| failed(workload, source))?;
                 }
             }
-            let mut part = Tally::new(workload.latency);
+            let mut part = Tally::new(!workload.no_latency);
             shared.take(slots, &mut part);
             let (now, now_at) = (self.counters.look()?, Instant::now());
             let figures = self.figures(&now, &last, now_at - last_at, &part);
@@ -508,7 +508,7 @@ fn thread_work(
         workload.access,
         size,
         chunk,
-        workload.aligned,
+        !workload.unaligned,
         workload.seed,
         (thread, workload.threads),
     );
@@ -542,12 +542,12 @@ fn hit_source(workload: &Workload, target: &Target) -> HitSource {
         Engine::Nowait | Engine::IoUring => HitSource::Nowait,
         // Without latencies, an operation with several faults counts as several.
         Engine::MmapCopy | Engine::MmapTouch
-            if workload.latency
-                || workload.aligned && workload.chunk.0 <= cachewise_sys::page_size().get() =>
+            if !workload.no_latency
+                || !workload.unaligned && workload.chunk.0 <= cachewise_sys::page_size().get() =>
         {
             HitSource::Faults
         }
-        Engine::Pread if workload.latency => HitSource::Device,
+        Engine::Pread if !workload.no_latency => HitSource::Device,
         _ => HitSource::None,
     }
 }

@@ -186,7 +186,7 @@ fn faults_without_times() {
         evict_all(&path).unwrap();
         let workload = Workload {
             chunk: Bytes(chunk),
-            latency: false,
+            no_latency: true,
             ..pass(&path, SIZE, Engine::MmapTouch)
         };
         let figures = measured(&workload).figures;
@@ -217,8 +217,8 @@ fn all_engines() {
                 engine: *engine,
                 chunk: Bytes(CHUNK),
                 bytes: Some(Bytes(2 * SIZE)),
-                aligned,
-                latency,
+                unaligned: !aligned,
+                no_latency: !latency,
                 overwrite: true,
                 depth: if *engine == Engine::IoUring { 4 } else { 1 },
                 ..Workload::default()
@@ -279,7 +279,7 @@ fn truncated() {
         let path = file(&directory, SIZE);
         let workload = Workload {
             bytes: None,
-            time: Some(Duration::from_secs(60)),
+            seconds: Some(Duration::from_secs(60)),
             interval: Duration::from_millis(10),
             ..pass(&path, SIZE, engine)
         };
@@ -531,7 +531,7 @@ fn cancelled() {
     let cancel = AtomicBool::new(false);
     let workload = Workload {
         bytes: None,
-        time: Some(Duration::from_secs(600)),
+        seconds: Some(Duration::from_secs(600)),
         interval: Duration::from_millis(20),
         ..pass(&file(&directory, MIB), MIB, Engine::Pread)
     };

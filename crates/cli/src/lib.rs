@@ -7,6 +7,7 @@
 //! - `signals`, `interrupt`: Ctrl-C in the middle of work
 //! - `child`: a program that is started and watched; `followed`: a process that runs already
 //! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
+//! - `settings`: settings that files and the environment give
 //! - `sibling`: the other programs of cachewise
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod interrupt;
 pub mod man;
 mod messages;
 pub mod output;
+pub mod settings;
 pub mod sibling;
 pub mod signals;
 mod target;

@@ -31,6 +31,9 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// What environment variables begin with, before `_`.
+    pub const PREFIX: &str = "CACHEWISE_TIER";
+
     /// Finds a setting by its name. `-` is the same as `_`, as keys of older versions have it.
     ///
     /// # Errors
@@ -70,7 +73,7 @@ impl Setting {
 }
 
 fn variable(name: &str) -> String {
-    format!("CACHEWISE_TIER_{}", name.to_ascii_uppercase())
+    format!("{}_{}", Setting::PREFIX, name.to_ascii_uppercase())
 }
 
 /// A type of settings, as text.

@@ -20,7 +20,7 @@ pub const AS_IT_IS: &str = "as it is";
 
 /// A matrix file.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default = "least")]
     repeats: u32,
@@ -126,7 +126,8 @@ impl Plan {
         }
         if written.workload.is_empty() {
             return Err(wrong(
-                "no workload: write a table [workload.NAME] with file and bytes or time".to_owned(),
+                "no workload: write a table [workload.NAME] with file and bytes or seconds"
+                    .to_owned(),
             ));
         }
         let mut arms = written
@@ -174,12 +175,13 @@ impl Plan {
                 "one arm alone can be compared with nothing: add a second".to_owned(),
             ));
         }
-        let plan = Plan {
+        let mut plan = Plan {
             repeats: written.repeats,
             seed: written.seed,
             arms,
             workloads: written.workload,
         };
+        plan.workloads.values_mut().for_each(Workload::upgrade);
         for (name, workload) in &plan.workloads {
             for arm in &plan.arms {
                 let checked = plan
@@ -445,6 +447,33 @@ fill = "sequential"
             "[[arm]]\nname = \"a\"\n[workload.w]\nfile = \"/x\"\nbytes = 1\nfill = \"cold\"\n";
         let error = Plan::parse(alone).unwrap_err().to_string();
         assert!(error.contains("compared with nothing"), "{error}");
+    }
+
+    #[test]
+    fn keys_of_older_versions_are_aliases() {
+        let with = |lines: &str| {
+            let text = USUAL.replace("time = 5\n", lines);
+            Plan::parse(&text).map(|plan| plan.workloads["mapped"].clone())
+        };
+        let new = "seconds = 5\nwarm_up = 1\nmemory_max = \"64M\"\nmemory_high = \"32M\"\nswap_max = 0\n\
+            compress_pct = 5\nunaligned = true\nno_latency = true\n\
+            bloat = { size = \"8M\", as_read = true, touch = 5, oom_score_adj = 3 }\n";
+        let old = "time = 5\nwarm-up = 1\nmemory-max = \"64M\"\nmemory-high = \"32M\"\nswap-max = 0\n\
+            compress-pct = 5\naligned = false\nlatency = false\n\
+            bloat = { size = \"8M\", as-read = true, touch-pct = 5, oom-score-adj = 3 }\n";
+        assert_eq!(with(old).unwrap(), with(new).unwrap());
+        let usual = with("seconds = 5\n").unwrap();
+        assert_eq!(
+            with("time = 5\naligned = true\nlatency = true\n").unwrap(),
+            usual
+        );
+        for (twice, why) in [
+            ("seconds = 5\ntime = 5\n", "duplicate field `seconds`"),
+            ("seconds = 5\nseconds = 6\n", "duplicate key"),
+        ] {
+            let error = with(twice).unwrap_err().to_string();
+            assert!(error.contains(why), "{twice}: {error}");
+        }
     }
 
     #[test]

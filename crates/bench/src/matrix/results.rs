@@ -76,8 +76,10 @@ impl Results {
         let is_new = match lines.next() {
             None => true,
             Some(first) => {
-                let head: Head =
+                let mut head: Head =
                     serde_json::from_slice(first).map_err(|_| wrong(other.to_owned()))?;
+                let workloads = head.plan.workloads.values_mut();
+                workloads.for_each(crate::Workload::upgrade);
                 if head.schema_version != SCHEMA_VERSION
                     || head.plan != *plan
                     || head.kernel != kernel
@@ -144,5 +146,32 @@ impl Results {
         line.push(b'\n');
         let written = self.file.write_all(&line);
         written.and_then(|()| self.file.sync_data()).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_with_keys_of_older_versions_continue() {
+        let text = "[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n[workload.w]\nfile = \"/data\"\nseconds = 5\n\
+            memory_max = \"64M\"\nunaligned = true\nfill = \"cold\"\n";
+        let plan = Plan::parse(text).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("results");
+        Results::open(&path, &plan, "6.18").unwrap();
+        let mut head = std::fs::read_to_string(&path).unwrap();
+        for (new, old) in [
+            ("\"seconds\":", "\"time\":"),
+            ("\"memory_max\":", "\"memory-max\":"),
+            ("\"unaligned\":true", "\"aligned\":false"),
+            ("\"no_latency\":false", "\"latency\":true"),
+        ] {
+            assert!(head.contains(new), "{new} is in {head}");
+            head = head.replace(new, old);
+        }
+        std::fs::write(&path, head).unwrap();
+        Results::open(&path, &plan, "6.18").expect("it is the same matrix");
     }
 }

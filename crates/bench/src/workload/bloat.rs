@@ -8,7 +8,7 @@ use crate::Error;
 
 /// A process that takes memory away from the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
 pub struct Bloat {
     /// Its final size.
     #[serde(with = "one")]
@@ -18,13 +18,13 @@ pub struct Bloat {
     pub rate: Option<Bytes>,
     /// Grows with the bytes read, up to its size, as cache-bench does, which keeps the data it
     /// reads.
-    #[serde(default)]
+    #[serde(default, alias = "as-read")]
     pub as_read: bool,
     /// Share of the memory, from its start, to touch again each second, in per cent.
-    #[serde(default)]
-    pub touch_pct: u8,
+    #[serde(default, alias = "touch-pct")]
+    pub touch: u8,
     /// Its oom_score_adj.
-    #[serde(default = "first_to_go")]
+    #[serde(default = "first_to_go", alias = "oom-score-adj")]
     pub oom_score_adj: i16,
 }
 
@@ -40,7 +40,7 @@ impl Bloat {
             size,
             rate: None,
             as_read: false,
-            touch_pct: 0,
+            touch: 0,
             oom_score_adj: first_to_go(),
         }
     }
@@ -59,11 +59,11 @@ impl Bloat {
         if self.rate == Some(Bytes::ZERO) {
             return wrong("bloat-rate", "at 0 a second it never begins");
         }
-        if self.touch_pct > 100 {
+        if self.touch > 100 {
             return wrong("bloat-touch", "at most 100 % of it can be touched");
         }
         if !(-1000..=1000).contains(&self.oom_score_adj) {
-            return wrong("oom-score-adj", "the kernel takes -1000 to 1000");
+            return wrong("bloat-oom-score-adj", "the kernel takes -1000 to 1000");
         }
         Ok(())
     }

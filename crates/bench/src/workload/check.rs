@@ -73,10 +73,10 @@ impl Workload {
     }
 
     fn check_times(&self) -> Result<(), Error> {
-        if self.time == Some(Duration::ZERO) {
-            return wrong("time", "it is 0: nothing would be measured");
+        if self.seconds == Some(Duration::ZERO) {
+            return wrong("seconds", "it is 0: nothing would be measured");
         }
-        if self.bytes.is_none() && self.time.is_none() {
+        if self.bytes.is_none() && self.seconds.is_none() {
             return wrong(
                 "bytes",
                 "neither bytes nor time are set: it would never end",
@@ -86,7 +86,7 @@ impl Workload {
             return wrong("interval", "it is 0: rows would never end");
         }
         let times = [
-            ("time", self.time.unwrap_or_default()),
+            ("seconds", self.seconds.unwrap_or_default()),
             ("warm-up", self.warm_up),
             ("interval", self.interval),
         ];
@@ -201,8 +201,8 @@ mod tests {
             ("size", &|w| w.size = Some(Bytes::ZERO)),
             ("bytes", &|w| w.bytes = Some(Bytes::ZERO)),
             ("bytes", &|w| w.bytes = None),
-            ("time", &|w| w.time = Some(Duration::ZERO)),
-            ("time", &|w| w.time = Some(Duration::MAX)),
+            ("seconds", &|w| w.seconds = Some(Duration::ZERO)),
+            ("seconds", &|w| w.seconds = Some(Duration::MAX)),
             ("warm-up", &|w| w.warm_up = Duration::MAX),
             ("interval", &|w| w.interval = Duration::ZERO),
             ("interval", &|w| w.interval = Duration::MAX),
@@ -232,11 +232,11 @@ mod tests {
             }),
             ("bloat-touch", &|w| {
                 w.bloat = Some(Bloat {
-                    touch_pct: 101,
+                    touch: 101,
                     ..taken
                 })
             }),
-            ("oom-score-adj", &|w| {
+            ("bloat-oom-score-adj", &|w| {
                 w.bloat = Some(Bloat {
                     oom_score_adj: 1001,
                     ..taken
@@ -260,7 +260,7 @@ mod tests {
                 of_file: 10.0,
             },
             engine: Engine::IoUring,
-            time: Some(Duration::from_millis(2500)),
+            seconds: Some(Duration::from_millis(2500)),
             bloat: Some(Bloat::of_size(Bytes(300 << 20))),
             ..usual()
         };

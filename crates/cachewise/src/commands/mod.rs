@@ -164,7 +164,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Guard(arguments) => guard::guard(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
-        Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Serve(_) => serve::serve(Serve::with_settings()?),
         Command::Cpu(sibling) => start("cachewise-cpu", None, &sibling),
         Command::Mount(sibling) => start("cachewise-tier", Some("mount"), &sibling),
         Command::Tier(sibling) => start("cachewise-tier", None, &sibling),

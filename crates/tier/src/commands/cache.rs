@@ -1,13 +1,11 @@
 //! A block cache from what was typed: settings, the origin, and the runtime that it works in.
 
-use std::collections::HashSet;
-use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use cachewise_sys::limit_heaps;
 use cachewise_tier::{BlockCache, Error, Origin, SETTINGS, Setting, Settings, SettingsBuilder};
 use cachewise_units::{Bytes, escaped};
@@ -16,6 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::commands::arguments::SettingFlags;
 use cachewise_cli::output::tell;
+use cachewise_cli::settings;
 
 /// Returns the settings: a flag overrides the environment, which overrides a settings file.
 pub fn wanted<const MOUNTS: bool>(typed: &SettingFlags<MOUNTS>) -> Result<SettingsBuilder> {
@@ -29,21 +28,18 @@ pub fn wanted_with<const MOUNTS: bool>(
     adapt: impl FnOnce(&mut Settings),
 ) -> Result<SettingsBuilder> {
     let mut wanted = SettingsBuilder::default();
-    if let Some(file) = &typed.file {
-        let of_file = || format!("settings file {}", escaped(file));
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("cannot read the settings file {}", escaped(file)))?;
-        take_file(&mut wanted, &text).with_context(of_file)?;
-    }
-    for setting in SETTINGS {
-        let variable = setting.variable();
-        // Set and empty is how it is not set where a file lists variables.
-        if let Some(value) = std::env::var_os(&variable).filter(|value| !value.is_empty()) {
-            let value = value.to_str().context("is no text in UTF-8");
-            value
-                .and_then(|value| wanted.take(setting.name, value).map_err(anyhow::Error::msg))
-                .with_context(|| format!("environment variable {variable}"))?;
-        }
+    let mut given = match &typed.file {
+        Some(file) => settings::of_file(file)?,
+        None => Vec::new(),
+    };
+    let names = SETTINGS.iter().map(|setting| setting.name);
+    given.extend(settings::of_environment(Setting::PREFIX, names)?);
+    for one in given {
+        let taken = match one.values.as_slice() {
+            [value] => wanted.take(&one.name, value),
+            _ => Err("it has one value".to_owned()),
+        };
+        taken.map_err(anyhow::Error::msg).context(one.source)?;
     }
     adapt(&mut wanted.cache);
     for (name, value) in &typed.flags {
@@ -61,31 +57,6 @@ pub fn wanted_with<const MOUNTS: bool>(
 /// Returns the flag of a setting, as typed.
 fn flag(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
-}
-
-fn take_file(wanted: &mut SettingsBuilder, text: &str) -> Result<()> {
-    let mut taken = HashSet::new();
-    for (key, value) in text.parse::<toml::Table>()? {
-        let value = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            toml::Value::Boolean(switch) => switch.to_string(),
-            other => bail!(
-                "{key} is a {}: write a number, true or false, or a text in quotes",
-                other.type_str()
-            ),
-        };
-        let written = escaped(&key).to_string();
-        wanted
-            .take(&key, &value)
-            .map_err(anyhow::Error::msg)
-            .with_context(|| written.clone())?;
-        if !taken.insert(key.replace('-', "_")) {
-            bail!("{written} is there twice, with - and with _: leave one out");
-        }
-    }
-    Ok(())
 }
 
 /// The runtime of a cache. Dropping it does not block, or an origin that hangs would hang the

@@ -118,8 +118,8 @@ fn refused() {
             "allow_other = \"maybe\"",
             "allow_other: provided string was not",
         ),
-        ("block = [1]", "block is a array"),
-        ("[cache]\nblock = 1", "cache is a table"),
+        ("block = [1, 2]", "cache.toml: block: it has one value"),
+        ("[cache]\nblock = 1", "cache is of the type table"),
     ] {
         write(&file, text.as_bytes());
         let ended = warm(&origin, &file, &[], &[]).expect(2, text);

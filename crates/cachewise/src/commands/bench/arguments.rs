@@ -326,7 +326,7 @@ impl Measure {
         let taken = self.bloat.filter(|size| size.0 > 1);
         let bloat = taken.map(|size| Bloat {
             rate: self.bloat_rate,
-            touch_pct: self.bloat_touch,
+            touch: self.bloat_touch,
             oom_score_adj: self.bloat_oom_score_adj,
             ..Bloat::of_size(size)
         });
@@ -341,10 +341,10 @@ impl Measure {
             engine,
             chunk,
             access: self.access,
-            aligned: !self.unaligned && !self.is_cache_bench(),
+            unaligned: self.unaligned || self.is_cache_bench(),
             seed,
             bytes,
-            time: self.seconds.map(Interval::get),
+            seconds: self.seconds.map(Interval::get),
             warm_up: self.warm_up.map_or(Duration::ZERO, Interval::get),
             threads: self.threads,
             depth: if engine == Engine::IoUring {
@@ -361,14 +361,13 @@ impl Measure {
             overwrite: self.overwrite,
             memory_max: self.memory_max,
             swap_max: self.swap_max,
-            memory_high: None,
-            swappiness: None,
             bloat: match self.keeps_what_it_reads() {
                 true => Some(keeping()),
                 false => bloat,
             },
             interval: self.interval.get(),
-            latency: !self.no_latency,
+            no_latency: self.no_latency,
+            ..Workload::default()
         }
     }
 
@@ -389,7 +388,56 @@ fn random_seed() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    #[test]
+    fn keys_of_a_workload_are_the_options_of_bench() {
+        // Limits that only the arms of a matrix set.
+        const WITHOUT_OPTION: [&str; 2] = ["memory_high", "swappiness"];
+        let command = Measure::augment_args(clap::Command::new("bench"));
+        let has = |flag: &str| {
+            command
+                .get_arguments()
+                .any(|arg| arg.get_long() == Some(flag))
+        };
+        let keys = |value: Value| -> Vec<String> {
+            let table = value.as_object().expect("a table").clone();
+            table.into_iter().map(|(key, _)| key).collect()
+        };
+        let workload = serde_json::to_value(Workload::default()).expect("it is written");
+        for key in keys(workload) {
+            let is_option = has(&key.replace('_', "-"));
+            assert_eq!(is_option, !WITHOUT_OPTION.contains(&&*key), "{key}");
+        }
+        let bloat = serde_json::to_value(Bloat::of_size(Bytes(1))).expect("it is written");
+        for key in keys(bloat) {
+            let flag = match key.as_str() {
+                "size" => "bloat".to_owned(),
+                "as_read" => "keep-reads".to_owned(),
+                key => format!("bloat-{}", key.replace('_', "-")),
+            };
+            assert!(has(&flag), "bloat.{key} is --{flag}");
+        }
+    }
+
+    #[test]
+    fn options_and_files_have_the_same_defaults() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            measure: Measure,
+        }
+        let line = <Line as clap::Parser>::parse_from(["bench", "--seed", "1"]);
+        let of_options = line.measure.workloads();
+        let file = line.measure.file.clone();
+        let of_files = Workload {
+            file,
+            ..Workload::default()
+        };
+        assert_eq!(of_options, [of_files]);
+    }
 
     #[test]
     fn mebibytes_accepts_fractions_and_refuses_zero() {

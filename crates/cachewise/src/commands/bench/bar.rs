@@ -102,7 +102,7 @@ fn part(workload: &Workload, event: &Event<'_>) -> Option<f64> {
     };
     // The limit that ends it first.
     let of_time = workload
-        .time
+        .seconds
         .map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64());
     let of_bytes = workload
         .bytes

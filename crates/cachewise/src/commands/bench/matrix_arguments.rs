@@ -19,7 +19,7 @@ use crate::options::Output;
     size = \"1G\"\n  \
     bytes = \"512M\"\n  \
     fill = \"cold\"\n  \
-    memory-max = \"512M\"\n\n\
+    memory_max = \"512M\"\n\n\
     Every combination runs `repeats` times, in random order. The baseline is the first arm, or an arm that changes nothing. \
     Each run is appended to the results, so that the same command continues after an interruption. Settings are restored after \
     each run, after Ctrl-C and a panic, and after kill -9 by the next start or `cachewise bench restore`.\n\n\

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::Result;
+use cachewise_cli::settings;
 use cachewise_units::Interval;
 use cachewise_web::Collector;
 use clap::Args;
@@ -10,9 +12,13 @@ use clap::Args;
 /// Default address. Its port is unassigned in the list of ports of the Prometheus wiki.
 const ADDRESS: &str = "127.0.0.1:10029";
 
-/// `cachewise serve`.
+/// What environment variables of the settings begin with, before `_`.
+const PREFIX: &str = "CACHEWISE_SERVE";
+
+/// `cachewise serve`. Each flag but the first is a setting.
 #[derive(Debug, Args)]
 #[command(
+    mut_args = |arg| settings::with_variable(PREFIX, arg),
     after_help = "Clients need a token. It is read from --token-file or from the variable CACHEWISE_TOKEN; on a loopback \
     address without either, serve generates one for this run and prints a link with it once, to standard error. Programs \
     send it as `Authorization: Bearer TOKEN`; browsers open the link, or enter the token as a password with any user \
@@ -28,6 +34,8 @@ const ADDRESS: &str = "127.0.0.1:10029";
     cachewise serve --listen 0.0.0.0:10029 --token-file /etc/cachewise/token --root /srv"
 )]
 pub struct Serve {
+    #[arg(long = settings::FILE, value_name = "FILE", help = settings::FILE_HELP)]
+    pub settings: Option<PathBuf>,
     /// Address and port to listen on; port 0 selects a free one and prints it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ADDRESS)]
     pub listen: SocketAddr,
@@ -75,6 +83,16 @@ pub struct Serve {
     pub interval: Interval,
 }
 
+impl Serve {
+    /// Returns the arguments of this process, with settings of the environment and of a file.
+    ///
+    /// # Errors
+    /// A setting is unknown or invalid.
+    pub fn with_settings() -> Result<Self> {
+        settings::parsed(PREFIX, std::env::args_os().skip(1).collect())
+    }
+}
+
 /// A named set of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedGlob {
@@ -96,7 +114,9 @@ fn parse_set(text: &str) -> Result<NamedGlob, String> {
         ));
     }
     if !glob.starts_with('/') {
-        return Err(format!("invalid glob `{glob}`: begin it with /"));
+        return Err(format!(
+            "invalid glob `{glob}`: write an absolute one, which begins with /"
+        ));
     }
     Ok(NamedGlob {
         name: name.into(),

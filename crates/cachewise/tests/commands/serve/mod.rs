@@ -8,6 +8,7 @@
 //! - `access`: the token that a server makes, the cookie for it, the Unix socket, the packaged service
 //! - `losses`: counts that are lost, on every face of `serve`, recordings and `top -b`
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
+//! - `settings`: settings files and environment variables
 //! - `browser`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
 
@@ -20,6 +21,7 @@ mod counted;
 mod http;
 mod losses;
 mod refused;
+mod settings;
 mod site;
 mod written;
 
@@ -61,6 +63,8 @@ pub fn trials() -> Vec<Trial> {
         plain refused::slow_readers,
         plain refused::many_streams,
         plain refused::ends_at_once,
+        plain settings::flag_overrides_environment_overrides_file,
+        plain settings::wrong_settings_are_refused_with_their_source,
         needs_root refused::names,
         needs_root losses::of_serve,
         needs_root losses::of_recordings,

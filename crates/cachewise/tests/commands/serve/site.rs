@@ -40,7 +40,8 @@ impl Site {
         Site::of(command, "127.0.0.1:0", arguments, Some(TOKEN))
     }
 
-    fn of(mut command: Command, listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
+    /// Starts one as this command.
+    pub fn of(mut command: Command, listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
         command.args(["serve", "--listen", listen]);
         command.args(arguments).stdin(Stdio::null());
         command.env_remove("CACHEWISE_TOKEN");

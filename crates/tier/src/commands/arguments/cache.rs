@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
+use cachewise_cli::settings::{FILE, FILE_HELP};
 use cachewise_tier::{SETTINGS, Setting};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-
-/// The name of the flag that names a settings file.
-pub const FILE: &str = "settings";
 
 /// The settings given as flags: those of the cache, and of the mount for the command that mounts.
 #[derive(Debug, Clone, Default)]
@@ -34,10 +32,7 @@ impl<const MOUNTS: bool> Args for SettingFlags<MOUNTS> {
             .long(FILE)
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help(
-                "Read settings from this TOML file: flags without dashes in front, and with _ for -; flags and \
-                 environment variables override it",
-            );
+            .help(FILE_HELP);
         let all = Self::settings().map(|setting| {
             let mut help = setting.help().to_owned();
             let default = setting.default();
