@@ -37,8 +37,8 @@
 //! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, for tests and experiments.
-//! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `named`:
-//!   [`SettingsBuilder`], settings by name; `error`: [`Error`].
+//! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `setting_value`: values as
+//!   text; `named`: [`SettingsBuilder`], settings by name; `error`: [`Error`].
 //! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
 //! - [`mount`]: an origin as a directory.
 
@@ -62,6 +62,7 @@ mod origin;
 mod policy;
 pub mod remote;
 mod runtime;
+mod setting_value;
 mod settings;
 mod tls;
 mod tree;
@@ -72,12 +73,11 @@ pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
-pub use named::{Setting, SettingsBuilder};
 pub use origin::{
     Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
 };
 pub use policy::Started;
 pub use runtime::runtime;
-pub use settings::{SETTINGS, Settings};
+pub use settings::{SETTINGS, Setting, Settings, SettingsBuilder};
 pub use tree::Tree;
 pub use warm::{WarmFrom, Warmed};

@@ -1,37 +1,20 @@
-//! [`Setting`]: one row of the table of settings; [`SettingsBuilder`]: settings collected by name.
+//! Settings by name: [`Setting`]s are found, and [`SettingsBuilder`] collects and checks them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cachewise_units::{Bytes, Interval, escaped};
+use cachewise_units::escaped;
 
-use crate::mount::MountOptions;
-use crate::remote::{Credentials, EngineSettings, Secret, TlsSettings};
-use crate::settings::SETTINGS;
-use crate::{Directory, DirectoryOptions, Error, Http, NetworkOptions, Origin, S3, Settings};
+use crate::remote::{Credentials, Secret, TlsSettings};
+use crate::settings::{SETTINGS, Setting, SettingsBuilder};
+use crate::{Directory, DirectoryOptions, Error, Http, NetworkOptions, Origin, S3};
 
 /// Secrets, which come from the environment only: the name, and the variable of older versions.
 const PASSWORD: (&str, &str) = ("engine_password", "CACHEWISE_ENGINE_PASSWORD");
 const AUTHORIZATION: (&str, &str) = ("origin_authorization", "CACHEWISE_ORIGIN_AUTHORIZATION");
 
-/// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
-#[derive(Debug)]
-pub struct Setting {
-    /// Its name.
-    pub name: &'static str,
-    /// `cache` or `mount`.
-    pub part: &'static str,
-    /// Unit of its value, and the words that stand for 0; empty for a switch, which is `true` or `false`.
-    pub unit: &'static str,
-    /// One sentence, after a space.
-    pub(crate) doc: &'static str,
-    pub(crate) get: fn(&SettingsBuilder) -> String,
-    pub(crate) set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
-}
-
 impl Setting {
-    /// What environment variables begin with, before `_`.
+    /// Prefix of environment variables, without `_`.
     pub const PREFIX: &str = "CACHEWISE_TIER";
 
     /// Finds a setting by its name. `-` is the same as `_`, as keys of older versions have it.
@@ -74,82 +57,6 @@ impl Setting {
 
 fn variable(name: &str) -> String {
     format!("{}_{}", Setting::PREFIX, name.to_ascii_uppercase())
-}
-
-/// A type of settings, as text.
-pub(crate) trait SettingValue: Sized {
-    /// # Errors
-    /// The fault in the text.
-    fn read(text: &str, unit: &str) -> Result<Self, String>;
-
-    fn shown(&self, unit: &str) -> String;
-}
-
-macro_rules! as_printed {
-    ($($type:ty),+) => {$(
-        impl SettingValue for $type {
-            fn read(text: &str, _: &str) -> Result<Self, String> {
-                text.parse::<$type>().map_err(|error| error.to_string())
-            }
-
-            fn shown(&self, _: &str) -> String {
-                self.to_string()
-            }
-        }
-    )+};
-}
-
-as_printed!(Bytes, bool, usize, f64, String, EngineSettings);
-
-impl SettingValue for PathBuf {
-    fn read(text: &str, _: &str) -> Result<Self, String> {
-        Ok(text.into())
-    }
-
-    fn shown(&self, _: &str) -> String {
-        self.to_string_lossy().into_owned()
-    }
-}
-
-impl<T: SettingValue> SettingValue for Option<T> {
-    fn read(text: &str, unit: &str) -> Result<Self, String> {
-        T::read(text, unit).map(Some)
-    }
-
-    fn shown(&self, unit: &str) -> String {
-        self.as_ref()
-            .map_or_else(String::new, |value| value.shown(unit))
-    }
-}
-
-/// A time above 0; the word behind `|` in the unit is 0.
-impl SettingValue for Duration {
-    fn read(text: &str, unit: &str) -> Result<Self, String> {
-        if unit.split_once('|').is_some_and(|(_, zero)| zero == text) {
-            return Ok(Self::ZERO);
-        }
-        let interval = text.parse().map(Interval::get);
-        interval.map_err(|error| error.to_string())
-    }
-
-    fn shown(&self, _: &str) -> String {
-        match self.as_secs() {
-            hours @ 3600.. if *self == Self::from_secs(hours / 3600 * 3600) => {
-                format!("{}h", hours / 3600)
-            }
-            _ => format!("{self:?}"),
-        }
-    }
-}
-
-/// The settings of a cache and of a mount, collected by name and checked by [`Self::finish`].
-#[derive(Clone, Debug, Default)]
-pub struct SettingsBuilder {
-    /// Settings of the cache.
-    pub cache: Settings,
-    /// Settings of the mount.
-    pub mount: MountOptions,
-    is_disk_sized: bool,
 }
 
 impl SettingsBuilder {

@@ -6,8 +6,33 @@ use std::time::Duration;
 use cachewise_units::Bytes;
 
 use crate::Error;
-use crate::named::{Setting, SettingValue};
 use crate::remote::EngineSettings;
+use crate::setting_value::SettingValue;
+
+/// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// `cache` or `mount`.
+    pub part: &'static str,
+    /// Unit of its value, and the words that stand for 0; empty for a switch, which is `true` or `false`.
+    pub unit: &'static str,
+    /// One sentence, after a space.
+    pub(crate) doc: &'static str,
+    pub(crate) get: fn(&SettingsBuilder) -> String,
+    pub(crate) set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
+}
+
+/// The settings of a cache and of a mount, collected by name and checked by [`Self::finish`].
+#[derive(Clone, Debug, Default)]
+pub struct SettingsBuilder {
+    /// Settings of the cache.
+    pub cache: Settings,
+    /// Settings of the mount.
+    pub mount: MountOptions,
+    pub(crate) is_disk_sized: bool,
+}
 
 /// Declares structs of settings. A field with a unit is a setting that users name: the doc comment is its help. Fields
 /// after `also` are for programs that call the library.

@@ -12,7 +12,7 @@ use clap::Args;
 /// Default address. Its port is unassigned in the list of ports of the Prometheus wiki.
 const ADDRESS: &str = "127.0.0.1:10029";
 
-/// What environment variables of the settings begin with, before `_`.
+/// Prefix of the settings in the environment, without `_`.
 const PREFIX: &str = "CACHEWISE_SERVE";
 
 /// `cachewise serve`. Each flag but the first is a setting.

@@ -1,0 +1,74 @@
+//! [`SettingValue`]: values of settings as text.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cachewise_units::{Bytes, Interval};
+
+use crate::remote::EngineSettings;
+
+/// A type of settings, as text.
+pub(crate) trait SettingValue: Sized {
+    /// # Errors
+    /// The fault in the text.
+    fn read(text: &str, unit: &str) -> Result<Self, String>;
+
+    fn shown(&self, unit: &str) -> String;
+}
+
+macro_rules! as_printed {
+    ($($type:ty),+) => {$(
+        impl SettingValue for $type {
+            fn read(text: &str, _: &str) -> Result<Self, String> {
+                text.parse::<$type>().map_err(|error| error.to_string())
+            }
+
+            fn shown(&self, _: &str) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+as_printed!(Bytes, bool, usize, f64, String, EngineSettings);
+
+impl SettingValue for PathBuf {
+    fn read(text: &str, _: &str) -> Result<Self, String> {
+        Ok(text.into())
+    }
+
+    fn shown(&self, _: &str) -> String {
+        self.to_string_lossy().into_owned()
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn read(text: &str, unit: &str) -> Result<Self, String> {
+        T::read(text, unit).map(Some)
+    }
+
+    fn shown(&self, unit: &str) -> String {
+        self.as_ref()
+            .map_or_else(String::new, |value| value.shown(unit))
+    }
+}
+
+/// A time above 0; the word behind `|` in the unit is 0.
+impl SettingValue for Duration {
+    fn read(text: &str, unit: &str) -> Result<Self, String> {
+        if unit.split_once('|').is_some_and(|(_, zero)| zero == text) {
+            return Ok(Self::ZERO);
+        }
+        let interval = text.parse().map(Interval::get);
+        interval.map_err(|error| error.to_string())
+    }
+
+    fn shown(&self, _: &str) -> String {
+        match self.as_secs() {
+            hours @ 3600.. if *self == Self::from_secs(hours / 3600 * 3600) => {
+                format!("{}h", hours / 3600)
+            }
+            _ => format!("{self:?}"),
+        }
+    }
+}
