@@ -1,16 +1,14 @@
-//! What a census takes: for each inode in memory, for each that has pages, and at most at a time.
+//! Cost of a census: per inode in memory, per inode with pages, and the longest run in the kernel.
 //!
-//! `cargo bench -p cachewise-probe --bench census`, as root. It makes two tmpfs in a mount namespace of its own:
-//! one of empty files, whose inodes are only passed by, and one of files of a page, which are reported
-//! with their names. A census is taken of the machine with neither, with the first, and with both; the
-//! differences say what an inode and a record cost, whatever else the machine has. 400,000 empty files
-//! need some 400 MB of memory.
+//! `cargo bench -p cachewise-probe --bench census`, as root. It makes two tmpfs in a mount namespace of its own: one of
+//! empty files, whose inodes are only visited, and one of files of one page, which are reported with their names. It
+//! takes a census of the machine with neither, with the first, and with both; the differences are the cost of an inode
+//! and of a record, independent of the rest of the machine. 400,000 empty files need about 400 MB of memory.
 //!
-//! - Times in the kernel are from the beginning of each run there to its end, on the monotonic clock, so they
-//!   contain interrupts and what a hypervisor took: medians of the rounds, and quartiles in brackets. CPU time is
-//!   that of the thread, in the kernel and in user space, where each record is parsed and dropped.
-//! - The longest run is that of all rounds. The program stops a run by the clock; what is longer than that
-//!   was interrupted.
+//! - Times in the kernel are from the beginning of each run to its end, on the monotonic clock, so they contain
+//!   interrupts and time that a hypervisor took: medians of the rounds, with quartiles in brackets. CPU time is that of
+//!   the thread, in the kernel and in user space, where each record is parsed and dropped.
+//! - The longest run is that of all rounds. The program ends a run by the clock; a longer run was interrupted.
 //!
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the tables there too.
 //! Without `--bench`, as under `cargo test --benches`, it is short.
@@ -56,7 +54,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Mounts a tmpfs and fills it with files of so many bytes.
+/// Mounts a tmpfs and fills it with files of this content.
 fn fill(place: &Path, files: u32, content: &[u8]) -> Outcome<()> {
     fs::create_dir(place)?;
     let mounted = Command::new("mount")
@@ -88,7 +86,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// So many censuses, after one that is not counted.
+/// Results of `rounds` censuses, after a first one that does not count.
 fn measure(census: &mut Census, options: &Options, rounds: usize) -> Outcome<Vec<Taken>> {
     let mut taken = Vec::new();
     for _ in 0..=rounds {
@@ -139,7 +137,7 @@ fn median(taken: &[Taken], of: impl Fn(&Taken) -> f64) -> f64 {
     quantile(&values, 0.5)
 }
 
-/// What a file more takes in the kernel, in nanoseconds.
+/// Additional time in the kernel per file, in nanoseconds.
 fn difference(fewer: &[Taken], more: &[Taken], files: u32) -> f64 {
     let time = |one: &Taken| one.summary.kernel_time.as_secs_f64() * 1e9;
     (median(more, time) - median(fewer, time)) / f64::from(files)

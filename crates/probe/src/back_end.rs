@@ -1,8 +1,7 @@
 //! The ways to count, best first, and what each can tell: the one place where that stands. `doctor` prints it,
 //! and docs/kernels.md has it (a test compares).
 
-/// A way to count. What reads are counted by is the back-end of a probe; others of its groups of programs
-/// may have to take another one.
+/// A way to count. The back-end of a probe is that of its reads; other groups of programs may need another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackEnd {
     /// The page cache's own tracepoints.
@@ -45,7 +44,7 @@ impl BackEnd {
         Self::ALL.into_iter().find(|back_end| back_end.id() == name)
     }
 
-    /// What the kernel has to have.
+    /// Requirements of the kernel and the caller.
     #[must_use]
     pub const fn needs(self) -> &'static str {
         match self {
@@ -57,7 +56,7 @@ impl BackEnd {
         }
     }
 
-    /// What it tells.
+    /// Text for users: the numbers that it counts.
     #[must_use]
     pub const fn tells(self) -> &'static str {
         match self {
@@ -74,7 +73,7 @@ impl BackEnd {
         }
     }
 
-    /// What it does not tell.
+    /// Text for users: the numbers that it does not count.
     #[must_use]
     pub const fn lacks(self) -> &'static str {
         match self {
@@ -90,12 +89,12 @@ impl BackEnd {
                  that fall back to the cache; copy_file_range that shares blocks counts as a read"
             }
             BackEnd::Procfs => {
-                "hits and misses; anything by file; mapped files; which reads went around the cache"
+                "hits and misses; anything by file; mapped files; which reads bypassed the cache"
             }
         }
     }
 
-    /// What it costs those who are watched.
+    /// Its cost to the watched programs, as text for users.
     #[must_use]
     pub const fn cost(self) -> &'static str {
         match self {

@@ -1,12 +1,11 @@
 //! The census: every inode of this machine that has pages in the page cache.
 //!
-//! A program in the kernel goes over the lists of inodes that the super blocks keep, so it meets what no
-//! path leads to: closed and deleted files, memfd and shared memory, files of other mount namespaces, the
-//! file systems' own inodes, block devices. It reads what is in memory already: no file is opened, no
-//! access time, page or lock is touched.
+//! A program in the kernel walks the lists of inodes of the super blocks. It therefore finds inodes that no path
+//! reaches: closed and deleted files, memfd and shared memory, files of other mount namespaces, inodes of the file
+//! systems themselves, block devices. It reads only memory: it opens no file, and changes no access time, page or lock.
 //!
-//! It is a picture taken while things move: an inode is counted as it was when the walk came by. What is
-//! there from the beginning to the end is met, and named once.
+//! A census is not a snapshot: each inode is counted as it was when the walk reached it. An inode that exists from the
+//! beginning to the end is listed exactly once.
 //!
 //! ```no_run
 //! use cachewise_kstat::Kernel;
@@ -25,8 +24,8 @@
 //! ```
 //!
 //! # Kernel
-//! Linux 5.17 and later, with BTF; CAP_BPF and CAP_PERFMON. Who has these two sees the names of files in
-//! directories and containers that are closed to them otherwise.
+//! Linux 5.17 and later, with BTF; CAP_BPF and CAP_PERFMON. These two capabilities show the names of files in
+//! directories and containers that are otherwise closed to the caller.
 
 mod inode;
 mod report;
@@ -48,7 +47,7 @@ pub use report::{Missed, Report, Summary, Sums};
 
 use skeleton::{CensusSkel, CensusSkelBuilder, types};
 
-/// What a run in the kernel returns: `enum census_state` in `bpf/census.h`.
+/// Results of a run in the kernel: `enum census_state` in `bpf/census.h`.
 mod state {
     pub const DONE: u32 = 0;
     pub const FULL: u32 = 2;
@@ -65,7 +64,7 @@ const COLLECT_TRIES: u32 = 64;
 /// How often the ring may be said to be full with nothing in it.
 const STUCK_TRIES: u32 = 16;
 
-/// Which inodes are asked for.
+/// Selection of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
     /// Those with pages in the cache.
@@ -77,7 +76,7 @@ pub enum Select {
     Both,
 }
 
-/// What a census is to find, and how.
+/// Options of a census.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Which inodes.
@@ -365,7 +364,7 @@ mod tests {
         }
         census.prepare(&Options::default()).unwrap();
         assert!(census.collect().unwrap(), "the file systems are found");
-        // Nobody takes the records.
+        // No thread takes the records.
         let full = (0..1_000_000).any(|_| {
             run(&census.skeleton.progs.walk, "walk over the inodes").unwrap() == state::FULL
         });

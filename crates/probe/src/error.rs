@@ -1,4 +1,4 @@
-//! What can go wrong with a probe.
+//! Errors of the probe.
 
 /// The kind of an [`Error`], for a caller that decides by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub enum ErrorKind {
     Denied,
     /// This kernel does not have what is needed.
     Unsupported,
-    /// The caller asked for something impossible.
+    /// The request of the caller cannot be fulfilled.
     Invalid,
     /// Anything else.
     Other,
@@ -25,9 +25,9 @@ pub enum Error {
     /// The kernel refused to load or attach a program.
     #[error("the kernel refused to {operation}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         operation: String,
-        /// libbpf's own account of it.
+        /// The error of libbpf.
         source: BpfError,
     },
     /// No way to count reads.
@@ -50,17 +50,17 @@ pub enum Error {
     /// A map of the attached probe could not be read or written.
     #[error("cannot {operation}")]
     Map {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// libbpf's own account of it.
+        /// The error of libbpf.
         source: BpfError,
     },
     /// A loaded program could not be run.
     #[error("cannot run the program that is to {operation}")]
     Run {
-        /// What it was to do.
+        /// The purpose of the program.
         operation: &'static str,
-        /// libbpf's own account of it.
+        /// The error of libbpf.
         source: BpfError,
     },
     /// A walk over the kernel's inodes made no progress.
@@ -78,8 +78,8 @@ pub enum Error {
         /// How many it should have.
         expected: usize,
     },
-    /// More files than a probe can be told to watch.
-    #[error("{0} files asked for, and a probe can watch {max} at most", max = crate::Options::MAX_FILES)]
+    /// More files than a probe can watch.
+    #[error("cannot watch {0} files: the maximum is {max}", max = crate::Options::MAX_FILES)]
     TooManyFiles(usize),
     /// Process ids in /proc are not those of this process's PID namespace.
     #[error(
@@ -99,7 +99,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

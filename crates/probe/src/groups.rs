@@ -63,7 +63,7 @@ impl Means {
         all.map(|(name, _)| *name).any(|name| name == program)
     }
 
-    /// What a program of it hooks into.
+    /// The tracepoints or functions that a program of the group hooks into.
     pub(crate) fn targets(&self, program: &str) -> impl Iterator<Item = &'static str> {
         let all = self.programs.iter().chain(self.where_there);
         all.filter(move |(name, _)| *name == program)
@@ -89,8 +89,8 @@ impl FileSystem {
 }
 
 impl Group {
-    /// Counters that mean nothing now. Of a file system that is not mounted nothing is missing: a kernel
-    /// without its module has neither files of it nor its tracepoints.
+    /// Counters that are missing without the group. None if no file system of its kind is mounted: a kernel without the
+    /// module has neither files nor tracepoints of it.
     pub(crate) fn counters_missing(&self) -> &'static [Counter] {
         let Some(system) = &self.file_system else {
             return self.counters;

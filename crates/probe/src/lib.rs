@@ -1,12 +1,12 @@
-//! Exact accounts of what programs ask of the page cache, made in the kernel by eBPF.
+//! Exact page-cache accounting of programs, in the kernel by eBPF.
 //!
-//! A [`Probe`] counts from the moment that it is attached until it is dropped: which pages were asked
-//! for by reads, mapped-file faults and writes, which of them had to be brought in, what read-ahead
-//! brought and whether it was used, and what went around the cache. The definitions of the numbers are
-//! those of [`cachewise_model::Counter`]; `hits + misses = pages asked for` holds for every row.
+//! A [`Probe`] counts from the moment that it is attached until it is dropped: the pages that reads, faults on mapped
+//! files and writes requested, the pages that had to be inserted for them, readahead and its hits, and direct I/O, which
+//! bypasses the page cache. [`cachewise_model::Counter`] defines the numbers; `hits + misses = requested pages` holds
+//! for every row.
 //!
-//! It is not a tracer: events are added up in the kernel, and nothing is sent for each of them. It
-//! changes nothing that it watches, and it leaves nothing behind: its programs go with the process.
+//! The probe is not a tracer: it sums up events in the kernel and sends none of them. It changes nothing that it
+//! watches, and leaves nothing behind: the kernel removes its programs with the process.
 //!
 //! ```no_run
 //! use cachewise_probe::{Counter, Detail, Options, Probe, Scope};
@@ -14,34 +14,34 @@
 //! let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
 //! std::process::Command::new("true").status()?;
 //! let snapshot = probe.snapshot()?;
-//! println!("{} pages asked for", snapshot.total[Counter::ReadRequestedPages]);
+//! println!("{} pages requested", snapshot.total[Counter::ReadRequestedPages]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Census`] does not count, it looks: every inode of the machine that has pages in the page cache, now.
+//! A [`Census`] lists every inode of the machine that has pages in the page cache at present.
 //!
 //! # Kernel
-//! 6.1 and later, with BTF: raw tracepoints, and where a kernel lacks one, the functions that it would be in,
-//! by fentry or kprobes ([`BackEnd`]). What a kernel lacks or refuses altogether is left out, and what it
-//! would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
+//! 6.1 and later, with BTF; CAP_BPF and CAP_PERFMON. The probe uses raw tracepoints, and fentry or kprobes on the
+//! functions behind tracepoints that a kernel lacks ([`BackEnd`]). Programs that a kernel lacks or refuses altogether are
+//! omitted, and their counters are marked as missing.
 //!
 //! # Layout
-//! - [`options`]: what to watch, and how finely
-//! - `object`: loading the programs, with fall-back where some are refused
-//! - [`BackEnd`]: the ways to count, and what each can tell
-//! - `groups`: those that a kernel may do without, the ways to have them, and what is missing then; `offer`: which
-//!   of these ways this kernel may have
-//! - `kernel_types`: the kernel's types that the programs need
-//! - `skeleton`: the programs as the build made them; `loading`: parts of loading that all objects share
+//! - [`options`]: scope and detail of counting
+//! - `object`: loading the programs, with fall-backs if some are refused
+//! - [`BackEnd`]: the ways to count, with what each counts
+//! - `groups`: groups of programs, with their back-ends and the counters that are missing without them; `offer`: the
+//!   back-ends that this kernel may have
+//! - `kernel_types`: the types of the kernel that the programs need
+//! - `skeleton`: the programs as built; `loading`: parts of loading that all objects share
 //! - `probe`: the attached probe and its snapshots
-//! - `stretches`: what is kept from one snapshot to the next where each has its own stretch of time
-//! - `record`: the kernel's structures as bytes
-//! - `table`: whole tables of the kernel's
-//! - `names`: the files' records from the ring buffer
-//! - [`snapshot`]: what a probe has counted
+//! - `stretches`: state between snapshots that each cover an interval of their own
+//! - `record`: structures of the kernel as bytes
+//! - `table`: reading whole maps
+//! - `names`: records of files from the ring buffer
+//! - [`snapshot`]: the counts of a probe
 //! - [`census`]: every inode of the machine that has pages in the cache
-//! - [`bare`]: programs that do nothing, to measure the price of the hooks
-//! - `trial`: what this kernel lets a program hook into
+//! - [`bare`]: programs that do nothing, to measure the cost of the hooks
+//! - `trial`: tests of what programs may hook into on this kernel
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -55,9 +55,9 @@ struct Known {
     file_system: FileSystemId,
     /// The address of the inode, while it has no name or a temporary one.
     nameless: Option<u64>,
-    /// The stretch in which it was used last.
+    /// The interval in which it was used last.
     used: u64,
-    /// The kernel's side has it no more.
+    /// The kernel's tables no longer have it.
     is_forgotten: bool,
 }
 
@@ -76,9 +76,9 @@ struct Records {
     files: HashMap<FileId, Known>,
     /// Each with the round of naming that its record came in.
     mounted: HashMap<FileSystemId, (SeenMount, u64)>,
-    /// Stretches so far.
+    /// Number of intervals so far.
     stretch: u64,
-    /// Rounds of naming so far.
+    /// Number of rounds of naming so far.
     round: u64,
 }
 
@@ -272,8 +272,8 @@ impl Names {
         self.records.next_round();
     }
 
-    /// The addresses of the inodes, in the kernel's memory, of files that had no name or a temporary one when they were
-    /// looked at; in a stretch, of those used in the one before or in this one.
+    /// The addresses of the inodes, in kernel memory, of files that had no name or a temporary one when they were read;
+    /// with intervals, only of those used in this interval or the one before.
     pub(crate) fn nameless(&mut self, writes_seen: &[u64]) -> Result<Vec<u64>, Error> {
         self.arrive(writes_seen)?;
         let stretch = self.records.stretch;
@@ -295,7 +295,7 @@ impl Names {
         Ok((files, unreadable))
     }
 
-    /// The files used in a stretch, which ends with this; and how many could not be named since the start.
+    /// The files used in an interval, which ends with this call, and the number of unnamed files since the start.
     pub(crate) fn used(
         &mut self,
         used: impl Iterator<Item = FileId>,
@@ -318,9 +318,8 @@ impl Names {
         Ok((files, unreadable))
     }
 
-    /// If more than three quarters of so many places are taken, the files that are to give up theirs: those
-    /// unused for longest, down to a half. Their names are kept for one stretch more, as one of them may be
-    /// used at this moment.
+    /// The files to forget if more than three quarters of `places` are taken: those unused for longest, down to a half.
+    /// Their names are kept for one more interval, as a program may use such a file at this moment.
     pub(crate) fn unused(&mut self, places: usize) -> Vec<FileId> {
         let records = &mut self.records;
         let stretch = records.stretch;

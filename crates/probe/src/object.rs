@@ -105,7 +105,7 @@ pub(crate) struct Programs {
     links: Vec<(Option<&'static str>, Link)>,
     most: Loaded,
     beside: Option<Loaded>,
-    /// What each group is had by.
+    /// The back-end of each group.
     pub(crate) chosen: Vec<Chosen>,
     /// Groups that this kernel did without.
     pub(crate) missing: Vec<&'static Group>,
@@ -130,7 +130,7 @@ impl Programs {
             return Err(Error::NoBackEnd);
         }
         let everything = match Self::load_chosen(options, &kernel, best.clone()) {
-            // What was refused when it was attached may be had by another way, where there is one.
+            // A group that was refused at attaching may have another back-end.
             Ok(programs) => {
                 let mut missing = programs.missing.iter().copied();
                 if !missing.any(|group| offer.means(group).nth(1).is_some()) {
@@ -332,7 +332,7 @@ impl Programs {
                     BackEnd::Tracepoints | BackEnd::SysExit => {
                         program.attach_raw_tracepoint(target)
                     }
-                    // What it hooks into is part of the program.
+                    // The hook is part of the program.
                     BackEnd::Fentry | BackEnd::Kprobes | BackEnd::Procfs => program.attach(),
                 };
                 match link(attached) {
@@ -420,7 +420,7 @@ impl Opened {
     /// Makes the maps, and returns them, before any program is loaded.
     fn prepare(&mut self) -> Result<Vec<OwnedFd>, Error> {
         let object = self.skeleton.open_object_mut();
-        // SAFETY: an open object that nobody else reaches; loading goes on from where this ends.
+        // SAFETY: an open object that no other code reaches; loading continues from here.
         let failed = unsafe { libbpf_sys::bpf_object__prepare(object.as_libbpf_object().as_ptr()) };
         if failed != 0 {
             let source = libbpf_rs::Error::from_raw_os_error(-failed);

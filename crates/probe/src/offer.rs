@@ -1,4 +1,4 @@
-//! Which ways to count a kernel may offer. What looks as if it were there is then tried by loading it.
+//! Back-ends that a kernel may offer. Each of them is then tested by loading it.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ use crate::trial::Way;
 /// For developers and tests: only these, by name, with commas between them.
 const VARIABLE: &str = "CACHEWISE_BACK_ENDS";
 
-/// What this kernel may offer of what may be used.
+/// The permitted back-ends that this kernel may offer.
 pub(crate) struct Offer<'k> {
     kernel: &'k KernelTypes,
     allowed: Vec<BackEnd>,

@@ -1,14 +1,14 @@
-//! What a probe watches, and how finely it counts.
+//! Scope and detail of a probe.
 
 use cachewise_units::Bytes;
 
 use crate::back_end::BackEnd;
 use crate::skeleton::types;
 
-/// Whose doings are counted.
+/// Scope of counting: the tasks that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Everybody's.
+    /// The whole machine.
     System,
     /// Of every process that this process starts from now on, and of those under it; not its own.
     Children,
@@ -45,12 +45,12 @@ pub struct WantedFile {
     pub inode: u64,
 }
 
-/// What to watch.
+/// Options of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whose doings are counted.
+    /// The tasks that are counted.
     pub scope: Scope,
-    /// How finely.
+    /// Rows or totals.
     pub detail: Detail,
     /// Only tasks under this control group.
     pub cgroup: Option<CgroupFilter>,
@@ -79,7 +79,7 @@ impl Options {
     /// Default of [`Options::max_rows`]: 15 MiB of kernel memory, or 28 MiB with [`Options::stretches`].
     pub const MAX_ROWS: u32 = 32_768;
 
-    /// The most files that can be asked for.
+    /// Maximum number of files to watch.
     pub const MAX_FILES: usize = 1024;
 
     /// Returns the kernel memory of the tables whose size follows from [`Options::max_rows`].

@@ -27,11 +27,11 @@ const RUN_ON_CPU: u32 = 1;
 /// A group of programs of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// What it tells of.
+    /// The name of the group.
     pub name: &'static str,
-    /// By what; `None` where it is left out.
+    /// The back-end; `None` if the group is omitted.
     pub back_end: Option<BackEnd>,
-    /// What is missing without it, where the kernel did without.
+    /// The numbers that are missing without the group, if the kernel lacks it.
     pub missing: Option<&'static str>,
 }
 
@@ -100,7 +100,7 @@ impl Probe {
             stretches: options.stretches.then(Stretches::new).transpose()?,
         };
         if options.scope == Scope::System && options.detail == Detail::Rows {
-            // What tasks did before is not to be booked when they first have a row.
+            // Accounts of tasks start here: work before it must not count when they first have a row.
             probe.walk(0)?;
         }
         if let Scope::Process(pid) = options.scope {
@@ -112,14 +112,14 @@ impl Probe {
         Ok(probe)
     }
 
-    /// What reads are counted by.
+    /// The back-end that counts reads.
     #[must_use]
     pub fn back_end(&self) -> BackEnd {
         let reads = self.programs.chosen.iter().find(|chosen| chosen.is_reads());
         reads.map_or(BackEnd::Procfs, |chosen| chosen.means.back_end)
     }
 
-    /// What this kernel did without, and what the ways that were found do not tell, as sentences for the user.
+    /// Sentences for the user: groups that this kernel lacks, and what the back-ends in use do not count.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
         let missing = self
@@ -241,7 +241,7 @@ impl Probe {
     }
 
     fn rows(&mut self) -> Result<Snapshot, Error> {
-        // In this order all that a process asked for which is found to have ended is in the rows.
+        // Rows were read before: a process that has ended by now has all of its requests in them.
         self.walk(0)?;
         let mut processes: Vec<ProcessInfo> = Vec::new();
         each(&self.programs.skeleton().maps.processes, |key, value| {
@@ -315,7 +315,7 @@ impl Probe {
         })
     }
 
-    /// Reads the rows, and in stretches takes them out.
+    /// Reads the rows; with intervals, also removes them.
     fn take_rows(&mut self) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let read = |key: &[u8], value: &[u8]| {
@@ -445,7 +445,7 @@ fn look_again(programs: &Programs, nameless: &[u64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What running a program on a CPU says when that CPU is not there.
+/// Whether running a program failed because the CPU is offline.
 fn is_offline(error: &libbpf_rs::Error) -> bool {
     // libbpf-rs keeps the number to itself; its text is the standard library's.
     let offline = std::io::Error::from(rustix::io::Errno::NXIO).to_string();

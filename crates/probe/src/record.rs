@@ -69,9 +69,8 @@ pub(crate) fn path<'a>(above: &str, names: impl Iterator<Item = &'a [u8]>) -> Pa
     OsString::from_vec(path).into()
 }
 
-/// The path under which a file is seen from here: of a block device by its number, of others by the device
-/// of their file system and the path from its root. Of a path that was cut nobody can say below which mount
-/// it is.
+/// The path of a file as seen from here: of a block device by its number, of other files by the device of their file
+/// system and the path from its root. The mount of a truncated path is unknown.
 pub(crate) fn seen_path(
     id: FileId,
     mode: u32,
@@ -190,7 +189,7 @@ impl Booked {
             .map(|count| count.cast_signed().max(0).cast_unsigned());
         let mut ledger = Ledger::from_counts(counts);
         let used = ledger[Counter::ReadaheadHitPages];
-        // They may have been booked as used in the stretch before, which has been handed out: they stay that.
+        // The previous interval may have counted them as hits, and has been returned: they stay hits.
         let early = self.used_too_early.min(used);
         let wasted = ledger[Counter::ReadaheadWastedPages];
         ledger.set(Counter::ReadaheadHitPages, used - early);

@@ -1,4 +1,4 @@
-//! What a probe has counted so far.
+//! Counts of a probe.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl FileId {
     }
 }
 
-/// What kind of thing the pages belong to.
+/// Kind of owner of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A file with a name, or one that had one.
@@ -55,7 +55,7 @@ pub enum FileKind {
     Internal,
 }
 
-/// What is known of a file beside the counts.
+/// Properties of a file other than its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
     /// The path in this process's mount namespace, if any mount there shows it; of a file system that is
@@ -66,7 +66,7 @@ pub struct FileInfo {
     pub path_in_file_system: Option<PathBuf>,
     /// It had no name when it was last looked at.
     pub deleted: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// The file system's type, as in mountinfo.
     pub file_system: Option<String>,
@@ -118,7 +118,7 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// What it has used since it was looked at before.
+    /// Its use of resources since `earlier`.
     pub(crate) fn since(&self, earlier: &ProcessInfo) -> ProcessInfo {
         let bytes = |now: Bytes, then: Bytes| Bytes(now.0.saturating_sub(then.0));
         ProcessInfo {
@@ -139,9 +139,9 @@ impl ProcessInfo {
 /// One process's account on one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// `None`: what happened to the file, whoever caused it (evictions).
+    /// `None` for events of the file that belong to no process (evictions).
     pub process: Option<ProcessId>,
-    /// Which file; `None` on the one row that takes what found no room in the table.
+    /// The file; `None` on the one row that sums up files beyond the size of the table.
     pub file: Option<FileId>,
     /// Lower half of the kernfs id of the process's control group.
     pub cgroup: u32,
@@ -149,7 +149,7 @@ pub struct Row {
     pub ledger: Ledger,
 }
 
-/// What could not be counted as it should; all zero is what exactness looks like.
+/// Events that could not be counted exactly; all zero means exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Events booked on the overflow row, the table being full: sums are right, files are not named.
@@ -160,7 +160,7 @@ pub struct Lost {
     pub tasks: u64,
     /// Files whose name did not get through.
     pub names: u64,
-    /// Pages whose read-ahead state could not be kept: they count as reused when read.
+    /// Pages whose readahead state was lost: they count as reused when read.
     pub prefetch_pages: u64,
     /// Direct requests whose completion cannot be matched.
     pub direct_requests: u64,
@@ -203,8 +203,7 @@ impl Lost {
     }
 }
 
-/// Everything that a probe has counted since it was attached; or since the last snapshot, of a probe that
-/// hands out [stretches](crate::Options::stretches).
+/// Counts since the probe was attached; or, with [intervals](crate::Options::stretches), since the last snapshot.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The sum of all rows.
@@ -213,14 +212,14 @@ pub struct Snapshot {
     pub rows: Vec<Row>,
     /// Files that have a row.
     pub files: HashMap<FileId, FileInfo>,
-    /// Processes that were followed; of the whole system those that have had a row since the start. In
-    /// stretches one that has ended is told of once.
+    /// Followed processes; for the whole system, those with a row since the start. With intervals, a process that has
+    /// ended is listed once.
     pub processes: Vec<ProcessInfo>,
     /// Pages that tasks out of scope inserted into these files, with [`outside`](crate::Options::outside).
     pub outside: HashMap<FileId, Pages>,
     /// Direct requests that have begun and not been seen to end.
     pub direct_in_flight: u64,
-    /// What could not be counted.
+    /// Events that could not be counted.
     pub lost: Lost,
 }
 

@@ -1,8 +1,8 @@
-//! What a probe keeps that hands out stretches: so that each snapshot has what was counted since the one
-//! before, and tables do not fill up however long it goes on.
+//! State of a probe that returns intervals: each snapshot has the counts since the one before, and tables do not fill up
+//! over time.
 //!
-//! Rows are not subtracted: there are two tables of them, of which the programs write to one. It changes
-//! sides, and when no program runs any more that saw the old side, the table there is read and emptied.
+//! Rows are not subtracted. There are two tables of rows, and the programs write to one of them. The probe switches
+//! sides; when no program runs any more that saw the old side, it reads and empties that table.
 
 use std::collections::HashMap;
 use std::mem::size_of;
@@ -17,20 +17,20 @@ use crate::record::{self, Booked, Raw, file_key, process_key};
 use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
 use crate::table::each;
 
-/// Files in use are asked for their names again after this long: logs are rotated, and new files renamed
-/// to the old one's name.
+/// Names of files in use are read again after this time: logs are rotated, and new files are renamed to the name of the
+/// old one.
 const NAMES_LAST: Duration = Duration::from_secs(60);
 
-/// Kept from one stretch to the next.
+/// State between intervals.
 pub(crate) struct Stretches {
     grace: Grace,
-    /// Totals up to the last stretch.
+    /// Totals up to the last interval.
     pub(crate) total: Booked,
-    /// What was lost up to the last stretch.
+    /// Losses up to the last interval.
     pub(crate) lost: Lost,
-    /// Those alive, as they were.
+    /// Accounts of processes that were alive.
     alive: HashMap<ProcessId, ProcessInfo>,
-    /// Those told of as ended in the last stretch: what the kernel does for them afterwards has a name.
+    /// Processes that were listed as ended in the last interval: later work of the kernel for them still has a name.
     ended: HashMap<ProcessId, ProcessInfo>,
     named: Instant,
     /// Files that gave up their place, since the start.
@@ -64,9 +64,8 @@ impl Stretches {
         old
     }
 
-    /// What processes did since the last stretch, from their accounts as they are now. Those that have
-    /// ended are taken out of the table, and of those that have rows without being in `found` the account
-    /// is looked up.
+    /// Use of resources by processes since the last interval, from their present accounts. Processes that have ended are
+    /// removed from the table. The account of a process with rows that is not in `found` is looked up.
     pub(crate) fn processes(
         &mut self,
         table: &impl MapCore,
@@ -102,7 +101,7 @@ impl Stretches {
                     source: source.into(),
                 })?;
             if let Some(value) = late {
-                // It came after the others were read. If it has ended too, the next stretch tells.
+                // It started after the others were read. If it has ended too, the next interval lists that.
                 let mut now = record::process(&process_key(id), &value)?;
                 now.exit_status = None;
                 told.insert(id, since(&now));

@@ -20,8 +20,8 @@ pub(crate) fn each(
     batches(libbpf_sys::bpf_map_lookup_batch, map, visit)
 }
 
-/// As [`each`], and takes the entries out. Nobody else may write to the table meanwhile: what is added to
-/// an entry that was taken out is lost.
+/// As [`each`], and removes the entries. No other program may write to the table meanwhile: counts added to a removed
+/// entry are lost.
 pub(crate) fn take_each(
     map: &impl MapCore,
     visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,

@@ -1,5 +1,5 @@
-//! What this kernel lets a program hook into: each way is tried by loading and attaching a program that does
-//! nothing. A setting of the kernel's build proves nothing: it may be on, and the program be refused.
+//! Hooks that this kernel permits: each is tested by loading and attaching a program that does nothing. A build setting
+//! of the kernel proves nothing: it may be on, and the program be refused.
 
 use std::mem::MaybeUninit;
 

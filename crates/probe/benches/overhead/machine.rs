@@ -1,4 +1,4 @@
-//! What the CPUs do: for the work, and for others.
+//! CPU time of the work and of other programs.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Outcome;
 
-/// Whose CPU time a block takes.
+/// Owner of the CPU time of a block.
 #[derive(Clone, Copy)]
 pub enum Clock {
     Thread,
@@ -35,7 +35,7 @@ pub fn load() -> String {
     text.split(' ').next().unwrap_or("?").to_owned()
 }
 
-/// What the CPUs have done so far.
+/// CPU time so far.
 pub struct Machine {
     at: Instant,
     busy: Duration,

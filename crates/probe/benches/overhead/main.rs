@@ -1,32 +1,32 @@
-//! What the probe costs the programs that it watches: ratios of pairs, on against off.
+//! Cost of the probe to the programs that it watches: ratios of pairs, on against off.
 //!
-//! `cargo bench -p cachewise-probe --bench overhead [-- NAME...]`; a name is part of a workload's name.
-//! As root: BPF is needed, and without it there is nothing to measure.
+//! `cargo bench -p cachewise-probe --bench overhead [-- NAME...]`; a name is a part of the name of a workload.
+//! It needs root for BPF, without which there is nothing to measure.
 //!
-//! # What is compared
-//! - `empty`: programs that do nothing on the same tracepoints. The floor: no probe can cost less.
-//! - `stat`: everybody's doings in one sum, as `cachewise stat`.
+//! # Variants
+//! - `empty`: programs that do nothing on the same tracepoints. The minimum: no probe can cost less.
+//! - `stat`: one sum over the whole machine, as `cachewise stat`.
 //! - `run`: a row for each process and file of one tree, as `cachewise run`, with this process (for
 //!   `compile`: its children) as the tree.
-//! - `rows`: such rows for the whole machine, in stretches, as `cachewise top`, `record` and `serve`.
+//! - `rows`: the same rows for the whole machine, by interval, as `cachewise top`, `record` and `serve`.
 //!
-//! # Why it is fair
+//! # Fairness
 //! - A block is a fixed number of operations, about 100 ms of them, the same ones in the same order each
 //!   time (fixed seeds). A round has a block of each variant with a block without any before, between and
 //!   after: off, A, off, B, off, C, off, D, off. A variant is compared with the mean of the two blocks next
-//!   to it, so what drifts (clock, neighbours, temperature) falls out, and the ratio of each round is one
-//!   of a pair that was measured within a second. The variants change places from round to round. The
-//!   table has the median and the quartiles of these ratios; no block is left out.
-//! - Attaching is not timed (the bench `startup` does that): the probe is attached, left alone for a moment
-//!   so that the kernel has patched its code, and then warmed up, except where the first touch is what
-//!   is measured: files read cold or once. Files are evicted before the probe comes, as for a user.
-//!   After it goes there is a moment again, for what the kernel frees later.
-//! - CPU time is that of the thread that does the work (of all children for `compile`), which a neighbour
-//!   on this machine hardly touches; wall time is beside it. The thread that collects names of files
-//!   for `run` and `rows` is not in the CPU time; it is in the wall time only where CPUs are short.
-//! - `files` is nothing but system calls: no compiler runs between them, so it is the worst case of
-//!   a build, and each file costs `run` the making of its row. `compile` is a real one.
-//! - In the first round the probe is asked what it has counted: one that is not there costs nothing.
+//!   to it, which cancels drift (clock, other programs, temperature), and the ratio of each round compares a
+//!   pair that was measured within a second. The variants change places from round to round. The
+//!   table has the median and the quartiles of these ratios; no block is omitted.
+//! - Attaching is not timed (the bench `startup` does that): after attaching, the bench waits for a moment
+//!   until the kernel has patched its code, and then warms up, except if the first touch is
+//!   measured: files read cold or once. Files are evicted before the probe is attached, as for a user.
+//!   After detaching it waits again, as the kernel frees memory later.
+//! - CPU time is that of the thread that does the work (of all children for `compile`), which other programs
+//!   on this machine hardly affect; wall time is shown too. The thread that collects names of files
+//!   for `run` and `rows` is not in the CPU time; it is in the wall time only if CPUs are short.
+//! - `files` consists of system calls: no compiler runs between them, so it is the worst case of
+//!   a build, and each file costs `run` a new row. `compile` is a real build.
+//! - The first round checks the counts of the probe: a probe that does not count costs nothing.
 //!
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the table there too.
 //! Without `--bench`, as under `cargo test --benches`, it is one short round that only shows that it works.

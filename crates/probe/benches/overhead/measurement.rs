@@ -9,7 +9,7 @@ use crate::variant::{Attached, VARIANTS, Variant};
 use crate::work::Work;
 use crate::{Outcome, PAUSE};
 
-/// What a block took, per operation, in nanoseconds.
+/// Time of a block, per operation, in nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub cpu: f64,
@@ -67,7 +67,7 @@ pub fn measure(work: &mut dyn Work, rounds: usize, length: Duration) -> Outcome<
     })
 }
 
-/// So many operations that a block takes its time; at most as many as there are.
+/// The number of operations that take about the time of a block; at most the number that exists.
 fn calibrate(work: &mut dyn Work, block: Duration) -> Outcome<Option<u64>> {
     let Some(most) = work.operations() else {
         return Ok(None);

@@ -76,7 +76,7 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
     text
 }
 
-/// Who else was busy while a kind of work was measured.
+/// CPU time of other programs while a kind of work was measured.
 pub fn disturbance(work: &str, measured: &Measurement) -> String {
     let (others, stolen) = (measured.others, measured.stolen);
     let (before, after) = &measured.load;

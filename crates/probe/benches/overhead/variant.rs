@@ -1,4 +1,4 @@
-//! What is attached while a block works.
+//! Programs that are attached during a block.
 
 use cachewise_probe::bare::Bare;
 use cachewise_probe::{Detail, Options, Probe, Scope};
@@ -6,7 +6,7 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use crate::Outcome;
 use crate::machine::Clock;
 
-/// What is attached while a block works.
+/// Programs that are attached during a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     Off,

@@ -1,9 +1,9 @@
-//! Numbers that benches are told: for all crates, by path.
+//! Numbers from the environment of benches: shared by all crates, by path.
 
-/// A number from the environment, at least 1; `usual` where there is none.
+/// A number from the environment, at least 1; `usual` if the variable is not set.
 ///
 /// # Errors
-/// Names the variable that is no number: a bench that took another one would answer another question.
+/// Names the variable if it is not a number: a bench with another number would answer another question.
 pub fn number(name: &str, usual: usize) -> Result<usize, String> {
     let Some(text) = std::env::var_os(name) else {
         return Ok(usual);

@@ -23,7 +23,7 @@ mod flag {
     pub const CUT: u32 = 16;
 }
 
-/// What an inode is called.
+/// The name of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
     /// The path from the root of its file system, that of one of its links; the last one that it had, if
@@ -32,9 +32,9 @@ pub enum Name {
     /// It never had a path. This is what the kernel calls it: `memfd:x`, `dev/zero` (anonymous memory that
     /// processes share), `SYSV00000000`.
     Label(OsString),
-    /// Not known, or there is none: of block devices, file systems' own inodes, files opened by their number;
-    /// and the kernel drops names from memory before inodes, so closed files can lose theirs. Always if
-    /// names were not asked for.
+    /// Unknown, or there is none: block devices, inodes of the file system itself, files opened by handle. The kernel
+    /// drops names from memory before inodes, so closed files can lose theirs. Always without
+    /// [`Options::names`](super::Options::names).
     Unknown,
 }
 
@@ -47,7 +47,7 @@ pub struct CachedInode {
     pub device: Device,
     /// The type of its file system, as the kernel calls it: `ext4`, `tmpfs`, `bdev` for block devices.
     pub file_system: Arc<str>,
-    /// What it is called.
+    /// Its name.
     pub name: Name,
     /// Its pages in the cache. 0: reclaim took all of them.
     pub pages: Pages,
@@ -57,7 +57,7 @@ pub struct CachedInode {
     pub mode: u32,
     /// Hard links.
     pub links: u32,
-    /// Who holds it in memory: open files, mappings, names that are in the cache of names.
+    /// Number of references that keep it in memory: open files, mappings, cached names.
     pub references: u32,
     /// It had a path, and has none any more; it is there as long as it is open or mapped.
     pub deleted: bool,

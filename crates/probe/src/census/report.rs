@@ -1,4 +1,4 @@
-//! What a census has found: [`Report`], [`Summary`], and the sums that the kernel has itself.
+//! Result of a census: [`Report`], [`Summary`], and the sums of the kernel.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Sums {
     /// # Errors
     /// What reading `/proc/meminfo` says.
     pub fn of_kernel(kernel: &Kernel) -> Result<Sums, cachewise_kstat::Error> {
-        // To read it is to have it done. Who may not is told what is known.
+        // Reading the setting makes the kernel add up its counters. Without permission they are slightly off.
         drop(kernel.setting("vm.stat_refresh"));
         let memory = kernel.meminfo()?;
         let page = cachewise_sys::page_size();
@@ -47,10 +47,10 @@ impl Sums {
     }
 }
 
-/// What a census could not look at. Nothing, unless file systems or files come and go faster than it walks.
+/// Parts of the machine that a census could not visit. None, unless file systems or files change faster than it walks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Some file systems were not looked at: they are more than 16,384, or changed all the time.
+    /// Some file systems were not visited: there are more than 16,384, or they changed all the time.
     pub super_blocks: bool,
     /// The walk was broken off: it had to go back so often that it visited eight times the inodes there are.
     pub rest: bool,
@@ -67,11 +67,11 @@ impl Missed {
 /// A census in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Inodes found, of those asked for.
+    /// Selected inodes that were found.
     pub found: u64,
-    /// Their pages, as the kernel sums them up; `None` if only evicted ones were asked for.
+    /// Their pages, summed up as the kernel does; `None` for [`Select::Evicted`](super::Select::Evicted).
     pub sums: Option<Sums>,
-    /// What was not looked at; the sums are too small by that.
+    /// Parts that were not visited; their pages are missing in the sums.
     pub missed: Missed,
     /// Super blocks of this machine: file systems, mounted or the kernel's own.
     pub super_blocks: u64,
@@ -81,7 +81,7 @@ pub struct Summary {
     pub duplicates: u64,
     /// Times that an inode was deleted just where the walk was, so that it went back a little.
     pub recoveries: u64,
-    /// Times that so many were deleted that it went back to the beginning of a list.
+    /// Number of returns to the beginning of a list, because too many inodes were deleted.
     pub restarts: u64,
     /// Runs in the kernel.
     pub runs: u64,

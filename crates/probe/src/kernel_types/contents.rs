@@ -15,7 +15,7 @@ pub(super) enum Contents {
     Copied(Vec<u8>),
 }
 
-// SAFETY: the mapping is owned by this value alone, and nobody writes to it.
+// SAFETY: only this value owns the mapping, which is never written to.
 unsafe impl Send for Contents {}
 // SAFETY: as above.
 unsafe impl Sync for Contents {}
@@ -65,8 +65,8 @@ impl Deref for Contents {
 impl Drop for Contents {
     fn drop(&mut self) {
         if let Self::Mapped { start, length } = *self {
-            // SAFETY: made by `mmap` with this length, and borrowed by nobody who outlives it.
-            // It fails only for arguments that are wrong.
+            // SAFETY: made by `mmap` with this length, and all borrows ended with this value.
+            // munmap fails only for wrong arguments.
             let _ = unsafe { munmap(start.cast(), length) };
         }
     }

@@ -38,7 +38,7 @@ const MODULES: [&str; 1] = ["btrfs"];
 pub(crate) struct KernelTypes {
     description: Vec<u8>,
     ids: HashMap<&'static str, u32>,
-    /// What it was read from.
+    /// The files that the types were read from.
     blobs: Vec<Contents>,
 }
 

@@ -140,7 +140,7 @@ impl Work for LargeFile {
             }
             return Ok(());
         }
-        // What read-ahead still brings in cannot be evicted before it has arrived.
+        // Pages of readahead that are still being read cannot be evicted yet.
         for _ in 0..100 {
             fadvise_dont_need(file.as_fd())?;
             if resident()? == 0 {

@@ -14,8 +14,8 @@ use crate::variant::Variant;
 const SOURCE_FILES: usize = 2000;
 const OUTPUT_FILES: usize = 200;
 
-/// What a build does to many small files, without the compiler: each is looked at, opened and read whole,
-/// every eighth is mapped instead; small results are written, renamed and removed.
+/// The file operations of a build on many small files, without the compiler: each file is stat'ed, opened and read as a
+/// whole; every eighth is mapped instead; small results are written, renamed and removed.
 pub struct ManyFiles {
     directory: PathBuf,
     sources: Vec<PathBuf>,
@@ -58,7 +58,7 @@ impl Work for ManyFiles {
             self.sources.push(path);
         }
         fs::create_dir_all(self.directory.join("out"))?;
-        // What is dirty would be written back in the middle of a block.
+        // Dirty pages would be written back in the middle of a block.
         rustix::fs::syncfs(File::open(&self.directory)?)?;
         self.run(None)?;
         Ok(())

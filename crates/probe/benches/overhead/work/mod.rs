@@ -20,7 +20,7 @@ pub type Goal = (Variant, f64);
 /// One kind of work.
 pub trait Work {
     fn name(&self) -> &'static str;
-    /// What one operation is.
+    /// Name of one operation.
     fn operation(&self) -> &'static str;
     fn goals(&self) -> &'static [Goal];
 
@@ -36,7 +36,7 @@ pub trait Work {
         Ok(())
     }
 
-    /// Does so many operations, or all that there are; returns how many.
+    /// Runs this number of operations, or all of them; returns their number.
     fn run(&mut self, operations: Option<u64>) -> Outcome<u64>;
 
     /// Whether some of the work is done before a block, with the probe attached and not timed.
