@@ -1,4 +1,4 @@
-//! Bringing in and putting out.
+//! Prefetching and evicting.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ fn known(pages: Result<Pages, Unknown>) -> Option<u64> {
     pages.ok().map(|pages| pages.0)
 }
 
-/// What warming came to: pages asked for, resident before, resident after, brought in; bytes read; pages of holes; why
-/// fewer are resident than were asked for; why numbers are missing.
+/// Result of warming: pages requested, resident before, resident after, inserted; bytes read; pages of holes; the reason
+/// if fewer are resident than requested; the reason for missing numbers.
 type WarmedParts = (
     u64,
     Option<u64>,
@@ -103,7 +103,8 @@ fn interruptible<T: Send>(
 /// of the range, other.
 type StayedParts = (u64, u64, u64, u64, u64, u64, u64);
 
-/// What evicting came to: pages asked for, resident before, resident after; what stayed; why numbers are missing.
+/// Result of evicting: pages requested, resident before, resident after; pages that stayed; the reason for missing
+/// numbers.
 type EvictedParts = (
     u64,
     Option<u64>,

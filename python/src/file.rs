@@ -127,7 +127,7 @@ pub fn paths(values: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
             "expected several paths, not one: put it into a list",
         ));
     }
-    // What the iterator raises goes to the caller.
+    // Exceptions of the iterator go to the caller.
     values.try_iter()?.map(|value| path(&value?)).collect()
 }
 

@@ -69,8 +69,8 @@ pub fn ranges(
     Ok(bytes.map(|range| (range.start, range.len)).collect())
 }
 
-/// How many bytes each sample has, and how many of those are resident, `None` where nobody can know. A sample is a path,
-/// or (path, offset, length).
+/// The size of each sample in bytes, and its resident bytes, `None` if unknown. A sample is a path, or (path, offset,
+/// length).
 #[pyfunction]
 pub fn samples(samples: &Bound<'_, PyAny>) -> PyResult<Vec<(u64, Option<u64>)>> {
     let py = samples.py();

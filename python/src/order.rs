@@ -18,7 +18,7 @@ use crate::raise::raise;
 use crate::stream::{self, Stream, lock};
 use crate::{file, path_name};
 
-/// The places of paths in the list that was given, in the order that hits most. What cannot be looked at comes last.
+/// Indices of paths in the given list, in the order with the most hits. Unreadable files come last.
 #[pyfunction]
 pub fn order(paths: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let py = paths.py();
@@ -28,7 +28,7 @@ pub fn order(paths: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 
 fn ordered(paths: &[PathBuf]) -> Vec<usize> {
     let survey = survey(paths, None);
-    // What was looked at is there in the order given; what was skipped is not.
+    // The survey lists readable files in the given order, without skipped ones.
     let mut looked_at = survey.paths.iter().zip(&survey.snapshot.files).peekable();
     let mut places: HashMap<FileId, Vec<usize>> = HashMap::new();
     let mut last = Vec::new();
@@ -204,9 +204,9 @@ impl Scan {
         lock(&self.0, py).close(py)
     }
 
-    /// What it came to; `None` before its end.
+    /// The result; `None` before the end of the scan.
     fn report(&self, py: Python<'_>) -> Option<ReportParts> {
-        // What is made of it below runs Python, with nothing locked.
+        // Converting it below runs Python, so no lock may be held.
         let report = lock(&self.0, py).end()?;
         Some((
             report.read.0,

@@ -13,8 +13,7 @@ use crate::path_name::name;
 import_exception!(cachewise._errors, ResidencyUnknown);
 import_exception!(cachewise._errors, ResidencyDenied);
 
-/// What errors without a number of their own get, as Linux numbers them on every architecture but MIPS, SPARC, Alpha and
-/// PA-RISC.
+/// Numbers for errors without one of their own, as on Linux on every architecture but MIPS, SPARC, Alpha and PA-RISC.
 mod errno {
     pub const EPERM: i32 = 1;
     pub const EINVAL: i32 = 22;

@@ -13,7 +13,7 @@ use crate::raise::{panicked, raise_io};
 /// How often it is looked whether Ctrl-C was typed.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// What came within a moment.
+/// Result of waiting for a moment.
 enum Polled<T> {
     Piece(T),
     Waiting,
@@ -24,7 +24,7 @@ enum Polled<T> {
 pub struct Stream<T, R> {
     receiver: Option<Receiver<T>>,
     worker: Option<JoinHandle<R>>,
-    /// What it came to, once it has ended.
+    /// The result, once the work has ended.
     end: Option<Arc<R>>,
 }
 
@@ -45,8 +45,8 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
         })
     }
 
-    /// The next piece, if it comes within a moment. No Python runs meanwhile: so whoever calls this may hold a lock,
-    /// but not when signals are looked at, as their handlers may want the same one.
+    /// The next piece, if it comes within a moment. No Python runs meanwhile, so the caller may hold a lock; it must not
+    /// hold one while signals are checked, as their handlers may need it.
     fn poll(&mut self, py: Python<'_>) -> PyResult<Polled<T>> {
         let Some(receiver) = self.receiver.take() else {
             return Ok(Polled::End);
@@ -70,7 +70,7 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
 
     /// Ends the work, if it has not ended, and waits for it.
     pub fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        // With nobody to take them, sending fails.
+        // Without a receiver, sending fails.
         self.receiver = None;
         if let Some(worker) = self.worker.take() {
             let end = py.detach(move || worker.join());
@@ -79,7 +79,7 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
         Ok(())
     }
 
-    /// What it came to, once it has ended.
+    /// The result, once the work has ended.
     pub fn end(&self) -> Option<Arc<R>> {
         self.end.clone()
     }
@@ -91,7 +91,7 @@ impl<T, R> Drop for Stream<T, R> {
         if let Some(worker) = self.worker.take() {
             // It ends what it reads; other threads of Python go on meanwhile.
             let wait = move || drop(worker.join());
-            // When the interpreter ends there may be nobody to go on.
+            // At the end of the interpreter no thread can attach.
             Python::try_attach(|py| py.detach(wait));
         }
     }
@@ -120,7 +120,7 @@ pub fn lock<'m, T>(mutex: &'m Mutex<T>, py: Python<'_>) -> MutexGuard<'m, T> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for work that nothing can cut short, such as writing to a disk. After Ctrl-C nobody waits any more; it ends by
+/// Waits for work that cannot be interrupted, such as writing to a disk. Ctrl-C ends the waiting, and the work ends by
 /// itself.
 pub fn wait_for<T: Send + 'static>(
     py: Python<'_>,

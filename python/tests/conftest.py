@@ -29,25 +29,25 @@ def on_a_disk(tmp_path: Path) -> None:
         pytest.skip(f"{tmp_path} is in memory only: set TMPDIR to a directory on a disk")
 
 
-def pages_not_put_out(path: Path) -> int:
+def pages_resident_or_reclaimed(path: Path) -> int:
     told = cachewise.residency(path)
     # Without a kernel that tells which pages reclaim took, none may have been taken.
     return told.resident_pages + (told.evicted_pages or 0)
 
 
 @pytest.fixture
-def not_put_out() -> Callable[[Path], int]:
-    """Says how many pages of a file are resident, or were until reclaim took them.
+def resident_or_reclaimed() -> Callable[[Path], int]:
+    """Pages of a file that are resident, or were until reclaim.
 
-    Reclaimers, as that of DAMON, take pages of any age at any moment. The kernel remembers which ones, and does not
-    remember those that were put out by advice: what was there and is missing here was put out.
+    Reclaimers, as that of DAMON, evict pages of any age at any moment. The kernel remembers reclaimed pages, and not
+    pages evicted by advice: a page that is missing in this number was evicted by advice.
     """
-    return pages_not_put_out
+    return pages_resident_or_reclaimed
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a file of so many pages, of which the first so many are resident."""
+    """Makes a file with this number of pages, of which the first `resident` are resident."""
 
     def made(name: str, pages: int, resident: int) -> Path:
         path = tmp_path / name
@@ -58,7 +58,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         if resident:
             cachewise.warm(path, 0, resident * PAGE)
         assert cachewise.residency(path).total_pages == pages, "as long as it was wished"
-        assert pages_not_put_out(path) == resident, "and as much of it resident"
+        assert pages_resident_or_reclaimed(path) == resident, "and as much of it resident"
         return path
 
     return made

@@ -522,7 +522,7 @@ def read():
         is_over.set()
 threading.Thread(target=read, daemon=True).start()
 connection, _ = server.accept()
-# The call waits for an answer now. Whoever held the interpreter's lock for that would let nobody count.
+# The call waits for an answer now. If it held the interpreter's lock, this thread could not count.
 count, end = 0, time.monotonic() + 1
 while time.monotonic() < end:
     count += 1

@@ -56,8 +56,8 @@ def read_by_orders(directory: Path) -> dict[str, Any]:
     return found
 
 
-#: What an order may read beyond the bound: two files are under way while others are kept, as many as four are admitted
-#: on trial, each for one that was there, and the kernel keeps some memory by the batch.
+#: Maximum that an order may read beyond the bound: two files are in flight while others are kept, up to four are admitted
+#: on trial, each in place of a resident one, and the kernel keeps some memory in batches.
 MOST_BEYOND = (2 + 4 + 1) << 20
 
 

@@ -30,19 +30,19 @@ def test_residency_is_exact(make: Make) -> None:
     assert cachewise.ranges(path) == [(0, 16 * PAGE_SIZE)], "which part it is"
 
 
-def test_what_reclaim_took_is_told_from_what_was_put_out(make: Make, not_put_out: Callable[[Path], int]) -> None:
+def test_what_reclaim_took_is_told_from_what_was_put_out(make: Make, resident_or_reclaimed: Callable[[Path], int]) -> None:
     path = make("file", 64, 64)
     if cachewise.residency(path).evicted_pages is None:
         pytest.skip("the kernel does not say what reclaim took")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        # What no process maps it leaves alone.
+        # MADV_PAGEOUT skips pages that no process maps.
         assert len(mapped[::PAGE_SIZE]) == 64
         mapped.madvise(MADV_PAGEOUT)
     told = cachewise.residency(path)
     assert (told.evicted_pages or 0) > 0, f"reclaimed: {told}"
-    assert not_put_out(path) == 64, "which the kernel remembers"
+    assert resident_or_reclaimed(path) == 64, "which the kernel remembers"
     cachewise.evict(path, 0, 16 * PAGE_SIZE)
-    assert not_put_out(path) == 48, "and forgets where it is put out"
+    assert resident_or_reclaimed(path) == 48, "and forgets where it is put out"
 
 
 def test_every_way_to_name_a_file(make: Make) -> None:

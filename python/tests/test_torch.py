@@ -71,7 +71,7 @@ def test_each_sample_comes_once_an_epoch(make: Make, workers: int, kept: bool, s
 
 @pytest.mark.parametrize(("workers", "kept", "start"), WAYS)
 def test_what_was_there_stays(
-    make: Make, not_put_out: Count, workers: int, kept: bool, start: str | None
+    make: Make, resident_or_reclaimed: Count, workers: int, kept: bool, start: str | None
 ) -> None:
     others = [make(f"other {number}", 512, 0) for number in range(24)]
     there = [make(f"{number}", 512, 512) for number in range(8)]
@@ -88,15 +88,15 @@ def test_what_was_there_stays(
     for epoch in range(2):
         sampler.set_epoch(epoch)
         assert sum(len(numbers) for numbers, _ in loader) == 32
-        assert [not_put_out(path) for path in there] == [512] * 8, f"what was there stayed in epoch {epoch}"
+        assert [resident_or_reclaimed(path) for path in there] == [512] * 8, f"what was there stayed in epoch {epoch}"
         # An epoch takes a while: what a reclaimer took meanwhile is there again when the next one is planned.
         for path in there:
             cachewise.warm(path)
-    # What workers read last goes now.
+    # Evicts the files that workers read last.
     iter(sampler)
-    assert [not_put_out(path) for path in there] == [512] * 8, "what was there stayed"
+    assert [resident_or_reclaimed(path) for path in there] == [512] * 8, "what was there stayed"
     resident = [cachewise.residency(path).resident_pages for path in others]
-    # What is admitted: 1 MiB in the first epoch, and at most twice that in the second; a file is 2 MiB.
+    # Admitted: 1 MiB in the first epoch, and at most twice that in the second; a file is 2 MiB.
     assert sum(pages > 0 for pages in resident) <= 3, f"the others went: {resident}"
 
 

@@ -1,22 +1,22 @@
-//! What it costs to ask what is resident, beside the tools in use and beside the least that it can cost.
+//! Cost of reading residency, compared with other tools and with the minimum that any walk costs.
 //!
-//! `cargo bench -p cachewise-residency --bench residency`; no root needed.
+//! `cargo bench -p cachewise-residency --bench residency`; it needs no root.
 //!
-//! # What is compared
-//! - `bare`: open, cachestat and close of each path of a list that is there already. It finds no file itself,
-//!   tells no size, counts hard links twice and prints nothing: what no walk can undercut by much.
-//! - `walk`: `Walk` with one thread and with two, a line for each file written to `/dev/null`.
-//! - `fincore` (by xargs: Debian 12's walks no directories), `vmtouch`, and `pcstat` (by xargs), where installed.
+//! # Contenders
+//! - `bare`: open, cachestat and close of each path of a prepared list. It finds no file itself, reports no size, counts
+//!   hard links twice and prints nothing: no walk can be much faster.
+//! - `walk`: `Walk` with one thread and with two, which writes a line per file to `/dev/null`.
+//! - `fincore` (by xargs: that of Debian 12 walks no directories), `vmtouch`, and `pcstat` (by xargs), if installed.
 //!
-//! # Why it is fair
-//! - A tree of 24,000 files of one to 16 pages, 20 to a directory, is made, warmed by reading, and taken away.
-//! - A round has each of them once; they change places from round to round. A ratio is one of a pair of the
-//!   same round; the table has the median of the rounds, and none is left out.
-//! - CPU time, user and system: it hardly depends on neighbours. Of the tools it is that of the process,
-//!   its start (one or two milliseconds) included; of ours and the bare loop that of the work.
-//! - The rate of two threads is by wall time, which any neighbour changes: it is that of the best turns of
-//!   four times the rounds, when two CPUs were free. Two threads of the bare loop, on halves of the list, show
-//!   what the machine gives.
+//! # Fairness
+//! - The tree has 24,000 files of one to 16 pages, 20 to a directory. It is warmed by reading, and removed at the end.
+//! - A round runs each contender once, in changing order. A ratio compares two of the same round; the table has the
+//!   median of all rounds.
+//! - CPU time, user and system, hardly depends on other programs. For the tools it is that of the process, its start
+//!   (one or two milliseconds) included; for ours and the bare loop that of the work.
+//! - The rate of two threads is by wall time, which other programs change: it is that of the best turns of four times
+//!   the rounds, when two CPUs were free. Two threads of the bare loop, on halves of the list, show the limit of the
+//!   machine.
 //!
 //! `CACHEWISE_BENCH_ROUNDS` sets the number of rounds (15), `CACHEWISE_BENCH_DIR` where the files go (`/var/tmp`).
 //! Without `--bench`, as under `cargo test --benches`, it is one small round that only shows that it works.
@@ -93,7 +93,7 @@ struct Tree {
     pages: Pages,
 }
 
-/// What a turn took.
+/// Time of a turn.
 #[derive(Clone, Copy)]
 struct Took {
     cpu: Duration,
@@ -174,7 +174,7 @@ impl Tree {
         let mut contenders = contenders();
         self.warm()?;
         for contender in &contenders {
-            // What is found must be what is there, or nothing was measured.
+            // Fails unless the contender finds all files: else nothing was measured.
             (contender.run)(self)?;
         }
         for round in 0..rounds {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_locked_is_found() {
+    fn locked_memory_is_found() {
         let status = "Name:\tx\nVmPin:\t       3 kB\nVmLck:\t      64 kB\n";
         assert_eq!(locked(status), Bytes(64 << 10), "in KiB");
         assert_eq!(locked("Name:\tx\n"), Bytes::ZERO, "a kernel without memory");

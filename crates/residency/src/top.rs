@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_not_made() {
+    fn rejected_item_is_not_built() {
         let mut top = Top::new(1);
         top.offer(5, || "five");
         top.offer(4, || unreachable!("smaller than what is there"));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_in_the_sum_above() {
+    fn directory_below_the_depth_counts_in_its_parent() {
         assert_eq!(sums(0, &FILES), [row("/r", 5, 15)], "the root alone");
         assert_eq!(
             sums(1, &FILES),

@@ -302,7 +302,7 @@ fn files_in_memory_have_no_other_place() {
 }
 
 #[test]
-fn what_has_no_page_cache_is_refused() {
+fn file_without_page_cache_is_refused() {
     let file = open(Path::new("/proc/self/status")).unwrap();
     let error = evict(file, WHOLE, &ASK_ALL).unwrap_err();
     assert!(
@@ -315,7 +315,7 @@ fn what_has_no_page_cache_is_refused() {
 }
 
 #[test]
-fn who_may_not_know_evicts_and_is_told_nothing() {
+fn evict_by_another_user_works_with_unknown_counts() {
     let place = Place::new();
     let path = file(place.path(), "file", 20);
     std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();

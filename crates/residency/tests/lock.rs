@@ -43,7 +43,7 @@ fn in_turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether so many pages may be locked here; says so where they may not.
+/// Whether this many pages may be locked here; prints a `skipped` line if not.
 fn may_lock(what: &str, path: &Path) -> bool {
     match lock(open(path).unwrap(), WHOLE, &RESIDENT) {
         Err(Error::Memlock(limit)) => {
@@ -54,7 +54,7 @@ fn may_lock(what: &str, path: &Path) -> bool {
     }
 }
 
-/// What eviction leaves of a file.
+/// Pages of a file that eviction leaves.
 fn left(path: &Path) -> Pages {
     let evicted = evict(open(path).unwrap(), WHOLE, &EvictOptions::default()).unwrap();
     evicted.after.unwrap().cached
@@ -98,7 +98,7 @@ fn a_range_is_locked_and_no_more() {
 }
 
 #[test]
-fn what_is_resident_is_locked_and_nothing_brought_in() {
+fn lock_resident_locks_resident_pages_and_reads_nothing() {
     let _turn = in_turn();
     let directory = directory();
     let path = file(directory.path(), "file", 500);
@@ -143,7 +143,7 @@ fn a_file_cut_short_while_it_is_locked_raises_no_signal() {
     );
     undisturbed(|| {
         load(&path, &(0..40).collect());
-        // What was left of a large folio was let go with the rest.
+        // The remaining pages of a large folio were unlocked with the others.
         match held.extend(&opened).unwrap() {
             Pages(40) => Ok(()),
             other => Err(format!("{other}, not 40")),
@@ -238,7 +238,7 @@ fn cancelling_keeps_what_is_locked() {
 }
 
 #[test]
-fn of_nothing_nothing_is_locked() {
+fn lock_empty_input_locks_nothing() {
     let directory = directory();
     let path = directory.path().join("empty");
     File::create(&path).unwrap();
@@ -295,7 +295,7 @@ fn the_limit_is_said_with_what_to_set() {
 fn try_to_lock(options: &LockOptions<'_>) {
     let Some(path) = looked_at() else { return };
     let file = open(&path).unwrap();
-    // Loaded here, where nobody comes in between.
+    // Loaded in this process, so that no other program intervenes.
     load(&path, &(0..100).collect());
     match lock(&file, WHOLE, options) {
         Ok(held) => answer(format_args!("locked {}", held.locked().unwrap())),

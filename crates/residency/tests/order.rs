@@ -53,7 +53,7 @@ fn files(sizes: &[usize]) -> Files {
     }
 }
 
-/// Brings in a stretch, and no more.
+/// Inserts the pages of a range, and no others.
 fn load(path: &Path, start: usize, len: usize) {
     let file = File::open(path).unwrap();
     fadvise_random(file.as_fd()).unwrap();
@@ -64,7 +64,7 @@ fn resident(path: &Path) -> Vec<PageRange> {
     told(path).1.ranges
 }
 
-/// What was read of each file.
+/// Blocks that were read of each file.
 type Found = HashMap<PathBuf, Vec<(u64, Vec<u8>)>>;
 
 fn read(scanner: &mut Scanner) -> (Found, ScanReport) {
@@ -79,7 +79,7 @@ fn read(scanner: &mut Scanner) -> (Found, ScanReport) {
     (found, scan.finish())
 }
 
-/// What a file came to, put together: without a gap, and nothing twice.
+/// The content of a file from its blocks, without gaps and overlaps.
 fn whole(found: &Found, path: &Path) -> Vec<u8> {
     let mut blocks = found.get(path).cloned().unwrap_or_default();
     blocks.sort();
@@ -140,15 +140,15 @@ fn fixed_hands_out_the_callers_order() {
     assert!(stream == files.content.concat(), "as cat would write it");
 }
 
-/// Checks that a scan leaves what it found, and nothing else. A page that is gone is one that a reclaimer took: the kernel
-/// remembers those, and not those that are put out. `scan` returns what was there just before.
+/// Asserts that a scan leaves the residency that it found. A missing page was reclaimed if the kernel remembers it: it
+/// does not remember pages evicted by advice. `scan` returns the residency just before.
 fn is_left_as_found(paths: &[PathBuf], mut scan: impl FnMut() -> (Vec<BTreeSet<u64>>, ScanReport)) {
     for attempt in 1.. {
         paths.iter().for_each(|path| evict(path));
         let (before, report) = scan();
         let found: usize = before.iter().map(BTreeSet::len).sum();
         if report.prediction.resident != Pages(found as u64).bytes(page_size()) {
-            // Between that look and the scan's own somebody took a page, which was then read as one that was not there.
+            // A page was reclaimed between this check and that of the scan, which then read it as absent.
             assert!(attempt < 5, "found {found} pages: {report:?}");
             continue;
         }
@@ -214,9 +214,9 @@ fn a_scan_that_is_broken_off_leaves_the_cache_as_it_was_found_too() {
     });
 }
 
-/// How many bytes of files are resident, or were until reclaim took them: the kernel remembers those, and not those
-/// that are put out.
-fn not_put_out(paths: &[PathBuf]) -> Bytes {
+/// Bytes of files that are resident, or were until reclaim: the kernel remembers reclaimed pages, and not pages evicted
+/// by advice.
+fn resident_or_reclaimed(paths: &[PathBuf]) -> Bytes {
     let pages = paths.iter().map(|path| {
         let counts = told(path).0;
         counts.cached + counts.states.map_or(Pages::ZERO, |states| states.evicted)
@@ -225,7 +225,7 @@ fn not_put_out(paths: &[PathBuf]) -> Bytes {
 }
 
 #[test]
-fn what_lost_a_page_meanwhile_is_not_put_out_for_it() {
+fn keep_does_not_evict_file_that_lost_a_page_meanwhile() {
     let files = files(&[4 * MIB, 8 * MIB]);
     for mode in MODES {
         files.paths.iter().for_each(|path| evict(path));
@@ -252,7 +252,7 @@ fn what_lost_a_page_meanwhile_is_not_put_out_for_it() {
         // Where a reclaimer was quicker than the plan, chunks were planned as resident in part.
         let in_part = planned.resident.saturating_sub(planned.planned_hits);
         assert_eq!(
-            not_put_out(&files.paths),
+            resident_or_reclaimed(&files.paths),
             report.hits + in_part + planned.admitted,
             "{mode:?}: all but what was not there stays: {report:?}"
         );
@@ -280,7 +280,7 @@ fn without_room_for_two_steps_one_is_asked_for_at_a_time() {
             if offset == step(0).start {
                 assert!(asked_for(1), "the next one, while this one is read");
                 if is_crowded {
-                    // What is still on its way from the disk would stay.
+                    // Pages that are still being read from the disk would stay.
                     load(path, MIB, MIB);
                     fadvise_dont_need_range(file.as_fd(), step(1)).unwrap();
                 }
@@ -308,7 +308,11 @@ fn share_leaves_everything_resident() {
         "what is resident comes first"
     );
     read(&mut scanner);
-    assert_eq!(not_put_out(&files.paths), all, "all that was read stays");
+    assert_eq!(
+        resident_or_reclaimed(&files.paths),
+        all,
+        "all that was read stays"
+    );
     let pages: usize = pages_in(&files.paths).iter().map(BTreeSet::len).sum();
     if Pages(pages as u64).bytes(page_size()) != all {
         println!("skipped: a scan of what is all resident: a reclaimer took some of it");
@@ -324,7 +328,7 @@ fn share_leaves_everything_resident() {
 }
 
 #[test]
-fn what_another_process_has_open_is_left_in_the_cache() {
+fn file_open_in_another_process_stays_in_the_cache() {
     let files = files(&[2 * MIB, 2 * MIB]);
     let mut other = Command::new("sleep")
         .arg("1000")
@@ -332,7 +336,7 @@ fn what_another_process_has_open_is_left_in_the_cache() {
         .spawn()
         .unwrap();
     read(&mut Scanner::new(&files.paths).keep(Keep::AsFound));
-    let [open, closed] = [0, 1].map(|at| not_put_out(&files.paths[at..=at]));
+    let [open, closed] = [0, 1].map(|at| resident_or_reclaimed(&files.paths[at..=at]));
     other.kill().unwrap();
     other.wait().unwrap();
     assert_eq!(open, Bytes(2 * MIB as u64), "of the open file all stays");
@@ -363,7 +367,7 @@ fn a_device_that_another_process_has_open_is_recognised() {
 }
 
 #[test]
-fn what_somebody_writes_meanwhile_is_not_dropped() {
+fn page_written_during_the_scan_is_not_evicted() {
     let files = files(&[4 * MIB]);
     let path = &files.paths[0];
     let writer = OpenOptions::new().write(true).open(path).unwrap();
@@ -444,7 +448,7 @@ fn files_that_change_are_read_as_they_are() {
 }
 
 #[test]
-fn what_is_no_file_is_skipped_and_named() {
+fn path_that_is_not_a_file_is_skipped_and_named() {
     let files = files(&[MIB]);
     let missing = files.dir.path().join("missing");
     let paths = [

@@ -221,7 +221,7 @@ fn a_deleted_file_is_still_a_file() {
 }
 
 #[test]
-fn what_has_no_pages_is_refused_by_its_kind() {
+fn path_without_pages_is_refused_with_its_kind() {
     let directory = directory();
     let at = |name: &str| directory.path().join(name);
     mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();

@@ -1,7 +1,7 @@
-//! Where the kernel does not tell: as another user, on overlayfs, under seccomp.
+//! Files whose residency the kernel hides: as another user, on overlayfs, under seccomp.
 //!
-//! Each test runs a copy of this program again, as somebody else or somewhere else, for the one ignored
-//! test that looks at the file that it is given.
+//! Each test runs a copy of this program as another user or in another environment, for the one ignored test, which
+//! reads the residency of a given file.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
@@ -19,7 +19,7 @@ use cachewise_residency::{Walk, WalkItem, map, open, query};
 use nobody::{NOBODY, Place, answer, looked_at};
 use support::*;
 
-/// What seccomp answers in the place of cachestat: a number of errno.
+/// Variable with the errno that seccomp returns instead of calling cachestat.
 const REFUSE: &str = "CACHEWISE_REFUSE";
 
 #[test]
@@ -106,7 +106,7 @@ fn four_of_ten(place: &Place) -> PathBuf {
     path
 }
 
-/// What is said of a file, or a tree: `None`, with a line that says why, where nobody could ask.
+/// The answer about a file or a tree; `None`, with a `skipped` line, if the environment is not available.
 fn ask(
     place: &Place,
     what: &str,

@@ -24,7 +24,7 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// What a walk found.
+/// Result of a walk.
 #[derive(Debug, Default)]
 struct Result {
     files: BTreeMap<PathBuf, std::result::Result<Counts, Unknown>>,
@@ -146,7 +146,7 @@ fn names_of_one_file_are_one_file() {
 }
 
 #[test]
-fn what_several_roots_lead_to_is_one() {
+fn file_below_several_roots_is_listed_once() {
     let root = directory();
     make(root.path(), &["a/b/x", "a/y", "z"]);
     let at = |name| root.path().join(name);
@@ -208,7 +208,7 @@ fn names_are_bytes() {
 }
 
 #[test]
-fn what_has_no_pages_is_counted_and_not_opened() {
+fn file_without_pages_is_counted_and_not_opened() {
     let root = directory();
     make(root.path(), &["file"]);
     let fifo = root.path().join("fifo");
@@ -259,7 +259,7 @@ fn files_that_the_kernel_makes_up_are_unknown() {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is() {
+fn walk_of_empty_directory_finds_nothing() {
     let root = directory();
     let result = Result::of(Walk::new([root.path()]));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Bringing in what is missing, and nothing else.
+//! Prefetching missing pages, and no others.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
@@ -69,14 +69,14 @@ fn only_what_is_missing_is_read() {
     });
 }
 
-/// Larger than any usual read-ahead, so that a part of it is read with it.
+/// Larger than any usual readahead window, so that only a part of the file is read ahead.
 const LARGE: u64 = 20_000;
 
 #[test]
-fn nothing_beyond_a_range_is_brought_in() {
+fn warm_range_reads_nothing_outside_it() {
     let directory = directory();
     let path = file(directory.path(), "file", LARGE);
-    // The body of the second is read with the kernel's read-ahead, whose end must not be seen.
+    // The body of the second range is read with readahead, whose end must not show.
     let wanted = [(3, 4), (100, 9000), (9001, 9002), (15_000, 15_100)];
     undisturbed(|| {
         evict(&path);
@@ -224,7 +224,7 @@ fn holes_are_left_out() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_block_is_reported() {
     let directory = directory();
     let path = file(directory.path(), "file", 10);
     evict(&path);
@@ -275,7 +275,7 @@ fn ranges_may_be_any() {
 }
 
 #[test]
-fn what_has_no_page_cache_is_refused() {
+fn file_without_page_cache_is_refused() {
     let refused = |path: &str| -> Option<Unknown> {
         let file = open(Path::new(path)).unwrap();
         let error: Error = warm(file, &[WHOLE], &WarmOptions::default()).unwrap_err();
@@ -314,7 +314,7 @@ fn files_in_memory_are_there_already() {
 const WARM_IN_GROUP: &str = "CACHEWISE_WARM_IN_GROUP";
 
 #[test]
-fn what_does_not_fit_is_said_to_have_gone_again() {
+fn warm_beyond_the_group_limit_reports_evicted_pages() {
     let directory = directory();
     let path = file(directory.path(), "file", LARGE);
     let group =

@@ -18,11 +18,11 @@ class Warmed:
     before_pages: int | None
     after_pages: int | None
     brought_in_pages: int | None
-    #: What was read.
+    #: Bytes that were read.
     read_bytes: int
     #: Not resident and not read: nothing is stored there.
     hole_pages: int
-    #: Why fewer are resident than were asked for, in words; ``None`` where all are.
+    #: Why fewer pages are resident than requested, in words; ``None`` if all are.
     short: str | None
     reason: str | None
 

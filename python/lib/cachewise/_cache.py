@@ -17,7 +17,7 @@ Size = Union[int, str]
 #: Time: seconds, or a text such as ``"10ms"``.
 Time = Union[float, str]
 
-#: What :meth:`BlockCache.readinto` copies at a time.
+#: Bytes that :meth:`BlockCache.readinto` copies at a time.
 _STEP = 4 << 20
 
 
@@ -151,7 +151,7 @@ def _text(name: str, value: object) -> str:
         return os.fsdecode(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name}: expected a number or a text, not {type(value).__name__}")
-    # Not 1e-05, which nobody types.
+    # 0.00001 instead of 1e-05.
     return str(value) if isinstance(value, int) else f"{value:.9f}".rstrip("0").rstrip(".")
 
 

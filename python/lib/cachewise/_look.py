@@ -26,11 +26,11 @@ class Residency:
     dirty_pages: int | None
     #: Being written to the disk.
     writeback_pages: int | None
-    #: Thrown out by reclaim, and remembered by the kernel.
+    #: Reclaimed pages that the kernel remembers.
     evicted_pages: int | None
-    #: Of those, the ones whose reading would count as a refault.
+    #: Those of them whose next read would count as a refault.
     recently_evicted_pages: int | None
-    #: Who told: ``cachestat`` or ``mincore``.
+    #: Source of the numbers: ``cachestat`` or ``mincore``.
     source: str
 
     @property
@@ -70,7 +70,7 @@ class Entry:
 
     path: str
     size_bytes: int
-    #: What of it is resident; ``None`` where nobody can know.
+    #: Its residency; ``None`` if unknown.
     residency: Residency | None
     #: Why, by a name that stays the same.
     reason: str | None

@@ -38,13 +38,13 @@ class ScanReport:
     """What a scan came to."""
 
     read_bytes: int
-    #: What was really read from devices for it; 0 where the kernel keeps no account of that.
+    #: Bytes read from devices; 0 if the kernel does not account them.
     device_read_bytes: int
-    #: What of the planned hits came without reading from a device.
+    #: Bytes of the planned hits that were not read from a device.
     hit_bytes: int
     planned_hit_bytes: int
     total_bytes: int
-    #: What no order can save: the total without the most that was ever seen resident.
+    #: Bytes that every order must read: the total minus the maximum that was ever resident.
     bound_bytes: int
     #: Files that changed since they were looked at: they were read as they are.
     changed: int

@@ -14,7 +14,7 @@ from ._types import Path
 
 Sample = Union[Path, "tuple[Path, int, int | None]"]
 
-#: What more than was kept stays in the cache in an epoch, at least: so it is found out whether there is more memory.
+#: Minimum of the bytes beyond the kept ones that stay in the cache in an epoch, to detect whether there is more memory.
 _LEAST_ADMITTED = 1 << 20
 
 
@@ -62,7 +62,7 @@ class CacheAwareSampler:
         self._epoch = 0
         self._admitted = _LEAST_ADMITTED
         self._resident_before: int | None = None
-        #: Put out when the last epoch ended, which is before a loader's workers have read the last of them.
+        #: Evicted at the end of the epoch, and again at the next one, because workers of a loader may read them later.
         self._late: list[int] = []
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class CacheAwareSampler:
 
     def __iter__(self) -> Iterator[int]:
         for number in self._late:
-            self._put_out(number)
+            self._evict(number)
         self._late = []
         found = checked(_native.samples)(self._samples)
         numbers = list(range(len(found)))
@@ -96,7 +96,7 @@ class CacheAwareSampler:
             for number in numbers:
                 yield number
                 size, known = found[number]
-                # One that lost a page to somebody is still one of those that were there.
+                # A resident sample that lost a page to another program still counts as resident.
                 if known is None or 2 * known >= size:
                     continue
                 if admitted > 0:
@@ -104,10 +104,10 @@ class CacheAwareSampler:
                     continue
                 used.append(number)
                 if len(used) > self._behind:
-                    self._put_out(used.popleft())
+                    self._evict(used.popleft())
         finally:
             for number in used:
-                self._put_out(number)
+                self._evict(number)
             self._late = list(used)
 
     def _admit(self, resident: int) -> int:
@@ -119,7 +119,7 @@ class CacheAwareSampler:
             self._admitted = max(self._admitted, _LEAST_ADMITTED)
         return self._admitted
 
-    def _put_out(self, number: int) -> None:
+    def _evict(self, number: int) -> None:
         sample = self._samples[number]
         path, offset, length = sample if isinstance(sample, tuple) else (sample, 0, None)
         # A file that is gone has nothing in the cache; the epoch goes on, whatever the reason.

@@ -1,8 +1,8 @@
 //! [`Process`]: the threads and the cache of this process.
 //!
-//! Threads do not survive `fork`, and what they held stays held in the child: so a child takes nothing of its parent's
-//! but the settings and what the origin is opened by (connections to it are the parent's), and makes threads and a cache
-//! of its own when it first needs them. What the parent had is left as it is, neither used nor torn down.
+//! Threads do not survive `fork`, and locks that they held stay locked in the child. Therefore a child process takes only
+//! the settings and the function that opens the origin (connections belong to the parent), and makes its own threads and
+//! cache when it first needs them. It neither uses nor drops those of the parent.
 
 use std::mem;
 use std::process;
@@ -37,7 +37,7 @@ impl Drop for Alive {
         let context = runtime.enter();
         drop(cache);
         drop(context);
-        // Waits for nobody: an origin that hangs would be waited for as long as it does.
+        // Without waiting: an origin that hangs would delay it.
         runtime.shutdown_background();
     }
 }
@@ -52,8 +52,8 @@ enum Failed {
 
 type Outcome = Result<Arc<Alive>, Failed>;
 
-/// A cache that is being opened, or is open. It is opened by a thread of its own, so that whoever waits for it may be a
-/// handler of a signal that came while it was waited for.
+/// A cache that is being opened, or is open. A separate thread opens it, because a signal handler may run while a caller
+/// waits, and may wait for the same cache.
 #[derive(Default)]
 struct Opening {
     outcome: Mutex<Option<Outcome>>,
@@ -67,7 +67,7 @@ impl Opening {
         self.is_there.notify_all();
     }
 
-    /// What came of it, if that comes within a moment.
+    /// The outcome, if it comes within a moment.
     fn wait(&self) -> Option<Outcome> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -94,14 +94,15 @@ enum State {
     Closed,
 }
 
-/// Opens the origin for a process; asks nobody. It is called with the interpreter's lock, as it may read the environment.
+/// Opens the origin for a process, without contacting it. It is called with the interpreter's lock, as it may read the
+/// environment.
 pub type OpensOrigin = dyn Fn() -> Result<Arc<dyn Origin>, Error> + Send + Sync;
 
 /// The cache of whichever process asks.
 pub struct Process {
     settings: Settings,
     origin: Arc<OpensOrigin>,
-    /// Locked for a moment, and never without the interpreter's lock: so nobody holds it when a process forks.
+    /// Locked for a moment, and only with the interpreter's lock, so that it is never held during a fork.
     state: Mutex<State>,
 }
 

@@ -25,10 +25,10 @@ use crate::file;
 use alive::Process;
 use error::raise;
 
-/// What is read at a time: enough for blocks to be fetched side by side.
+/// Bytes to read at a time: enough to fetch several blocks in parallel.
 const STEP: u64 = 8 << 20;
 
-/// How often a file that changes while it is read is begun anew.
+/// Maximum number of attempts to read a file that changes meanwhile.
 const TRIES: u32 = 4;
 
 /// A file of the origin in one state.
@@ -43,7 +43,7 @@ impl Object {
     }
 }
 
-/// What warming came to: files, their bytes, what could not be read.
+/// Result of warming: files, their bytes, errors.
 type WarmedParts = (u64, u64, Vec<PyErr>);
 
 /// A cache of an origin's blocks. It works in the process that calls it; a child of `fork` has one of its own.
@@ -101,7 +101,7 @@ impl Cache {
             loop {
                 let file = looked(&cache, &path).await?;
                 match parts_of(&cache, &file, range).await {
-                    // What it is by now is as good an answer.
+                    // The new state of the file is an answer too.
                     Err(Error::Changed { .. }) if tries < TRIES => tries += 1,
                     read => return read,
                 }
@@ -154,13 +154,13 @@ impl Cache {
         Ok((files, bytes, failed.collect()))
     }
 
-    /// What it did in this process, as JSON.
+    /// Counters of this process, as JSON.
     fn table(&self, py: Python<'_>) -> PyResult<String> {
         let table = self.process.run(py, |cache| async move { cache.table() })?;
         serde_json::to_string(&table).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// What is set up in a way that will hurt.
+    /// Warnings about harmful settings.
     fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.process
             .run(py, |cache| async move { cache.warnings() })

@@ -22,7 +22,7 @@ enum Version {
     Two,
 }
 
-/// What the names of our groups begin with.
+/// Prefix of the names of our groups.
 const PREFIX: &str = "cachewise-bench-";
 
 impl Cgroup {
@@ -55,7 +55,7 @@ impl Cgroup {
         fs::write(&path, limit.0.to_string()).map_err(|error| explain("write", &path, &error))
     }
 
-    /// What is charged to the group.
+    /// Memory charged to the group.
     pub fn usage(&self) -> Outcome<Bytes> {
         number(&self.usage_file())
     }
@@ -67,7 +67,7 @@ impl Cgroup {
         })
     }
 
-    /// What of that is page cache.
+    /// The page cache among it.
     pub fn cache(&self) -> Outcome<Bytes> {
         let name = match self.version {
             Version::One => "cache ",
@@ -159,7 +159,7 @@ fn parent_with_memory(own: &Path, mount: &Path) -> Outcome<PathBuf> {
     Ok(parent.ok_or(advice)?.to_owned())
 }
 
-/// What a run that was killed has left. One that still runs has a process in its group, which cannot be removed.
+/// Removes the groups of killed runs. A group of a run that still works has a process in it and cannot be removed.
 fn remove_left_over(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(PREFIX) {

@@ -1,18 +1,17 @@
-//! How much is read again when files that do not fit into the cache are read over and over: the order's part.
+//! Bytes that are read again when files that exceed the cache are read repeatedly, by the order of reading.
 //!
-//! `cargo bench -p cachewise-residency --bench order [-- NAME...]`; a name is part of a strategy's name. As root: a
-//! memory control group is made, which this process enters, and is removed at the end, also by Ctrl-C.
+//! `cargo bench -p cachewise-residency --bench order [-- NAME...]`; a name is a part of the name of a strategy. As root:
+//! this process enters a memory control group, which is removed at the end, also after Ctrl-C.
 //!
-//! # What is done
-//! Files of random bytes, on a disk, are read as a whole again and again, with memory for the data, for 3/4
-//! of it and for 1/2. Before each case the files are evicted, and that is verified: a page that another group has
-//! brought in would be charged to that one, and not be limited. The first two cycles, which fill the cache, do
-//! not count.
+//! # Method
+//! Files of random bytes, on a disk, are read as a whole repeatedly, with memory for all of the data, for 3/4 of it and
+//! for 1/2. Before each case the files are evicted, and that is verified: a page that another group has inserted would
+//! be charged to that group and escape the limit. The first two cycles, which fill the cache, do not count.
 //!
-//! # What is shown
-//! Bytes really read: `read_bytes` of `/proc/self/io`, what the process has asked of block devices. Median, least and
-//! most of the cycles. The bound is what no order can save: the data without what the group has left for the
-//! page cache (its limit without what else is charged to it, as measured during the case).
+//! # Results
+//! Bytes really read: `read_bytes` of `/proc/self/io`, which this process requested of block devices. Median, minimum
+//! and maximum of the cycles. No order reads less than the bound: the data minus the memory of the group that is left
+//! for the page cache (its limit minus other charges, measured during the case).
 //!
 //! # Settings
 //! `CACHEWISE_BENCH_FILES` (8), `CACHEWISE_BENCH_MIB` (128, each), `CACHEWISE_BENCH_CYCLES` (10),
@@ -49,9 +48,9 @@ const WARM_UP: u64 = 2;
 /// Which part of the data fits into memory.
 const SHARES: [(u64, u64); 3] = [(1, 1), (3, 4), (1, 2)];
 
-/// What the medians of `free` and `fixed` with drop-behind may be above the bound at 3/4 of the data, in percent.
+/// Maximum of the medians of `free` and `fixed` with drop-behind above the bound at 3/4 of the data, in per cent.
 const GOAL: f64 = 5.0;
-/// Of so many cycles at least.
+/// Minimum number of cycles.
 const LEAST_CYCLES: u64 = 8;
 
 struct Settings {
@@ -72,7 +71,7 @@ struct Case {
 struct Cycle {
     read: Bytes,
     time: Duration,
-    /// What the group has for pages.
+    /// Memory of the group for pages.
     memory: Bytes,
 }
 
@@ -249,7 +248,7 @@ fn measure(
     Ok(())
 }
 
-/// What this process has asked of block devices.
+/// Bytes that this process has read from block devices.
 fn device_read() -> Outcome<Bytes> {
     let text = fs::read_to_string("/proc/self/io")?;
     let line = text
@@ -305,7 +304,7 @@ fn table(cases: &[Case], settings: &Settings) -> String {
         let percent = (median.0 as f64 / bound.0.max(1) as f64 - 1.0) * 100.0;
         let over = match bound.0 * 20 > data.0 {
             true => format!("{percent:+.1} %"),
-            // Of next to nothing, everything is a multiple.
+            // A ratio to almost zero means nothing.
             false => "-".into(),
         };
         let has_goal = case.strategy.has_goal()

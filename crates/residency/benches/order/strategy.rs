@@ -18,7 +18,7 @@ pub enum Strategy {
     InOrder,
     /// Files with most pages in the cache first: the article's.
     FileSort,
-    /// Of all files the stretches that are resident first, in the order of the files, then the others.
+    /// The resident ranges of all files first, in the order of the files, then the others.
     ExtentsFirst,
     /// A plan of this crate's.
     Planned(Mode, Keep),

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_exact_unless_there_is_so_much_of_it() {
+    fn dropping_reads_exact_ranges_unless_there_are_many() {
         let fetched = |chunks| {
             let fetches = fetched((Keep::Keep, Mode::Fixed), 8, chunks, (0, 16));
             assert_eq!(fetches[0], Resident, "what is there");

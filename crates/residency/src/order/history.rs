@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_doubled_and_what_does_not_is_quartered() {
+    fn admission_doubles_if_pages_stayed_and_quarters_if_not() {
         assert_eq!(adjusted(&[(4, 4)]), 8, "all of it stayed");
         assert_eq!(adjusted(&[(4, 4), (8, 8)]), 16, "and again");
         assert_eq!(adjusted(&[(4, 4), (8, 8), (16, 14)]), 4, "not this time");

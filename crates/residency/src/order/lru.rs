@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_twice_outlives_a_scan() {
+    fn page_read_twice_survives_a_scan() {
         let mut cache = TwoLists::new(8, [1; 40]);
         for page in [0, 1, 0, 1] {
             cache.read(page);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_soon_is_active_at_once() {
+    fn early_refault_activates_the_page() {
         let mut cache = TwoLists::new(8, [1; 20]);
         for page in [0, 1, 2, 3, 0, 1, 2, 3] {
             cache.read(page);

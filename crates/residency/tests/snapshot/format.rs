@@ -1,4 +1,4 @@
-//! What is written is read, and damage is told.
+//! The format: written snapshots can be read, and damage is reported.
 
 use cachewise_residency::snapshot::{Reader, SnapshotFault};
 use cachewise_units::Pages;
@@ -6,7 +6,7 @@ use cachewise_units::Pages;
 use super::*;
 
 #[test]
-fn what_is_written_is_read() {
+fn written_snapshot_reads_back_unchanged() {
     let entries = read(&text()).unwrap();
     assert_eq!(entries.len(), 2, "both files");
     assert_eq!(

@@ -1,8 +1,8 @@
-//! What was resident is kept, brought back, and compared.
+//! Snapshots: saving, restoring and comparing residency.
 //!
-//! - `restored`: what comes back; `unknown`: what nobody may know, which comes back as far as it may.
-//! - `format`: what is written is read, and damage is told. `written`: a snapshot takes its place as a whole.
-//! - `compared`: two snapshots, or one and now.
+//! - `restored`: restored pages; `unknown`: unknown residency, restored as far as permitted.
+//! - `format`: written snapshots can be read, and damage is reported. `written`: a snapshot is replaced as a whole.
+//! - `compared`: two snapshots, or one and the present.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 

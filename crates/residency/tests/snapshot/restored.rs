@@ -1,4 +1,4 @@
-//! What comes back.
+//! Restored pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -174,7 +174,7 @@ fn cancelled_before_it_begins_it_does_nothing() {
 }
 
 #[test]
-fn what_is_before_the_damage_is_restored() {
+fn entries_before_damage_are_restored() {
     let directory = directory();
     let kept = directory.path().join("kept");
     let path = file(directory.path(), "file", 10);

@@ -1,4 +1,4 @@
-//! What nobody may know.
+//! Files whose residency is unknown.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use super::support::{evict, file, load, told, undisturbed};
 use super::*;
 
 #[test]
-fn what_nobody_may_know_or_open_is_said() {
+fn unknown_and_unreadable_files_are_reported() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: files of others: needs root");
         return;

@@ -62,7 +62,7 @@ fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_not_replaced() {
+fn file_that_is_not_a_snapshot_is_not_replaced() {
     let directory = directory();
     let path = directory.path().join("file");
     for text in ["a line\n", "no end", "{}\n", "\0\0\0"] {

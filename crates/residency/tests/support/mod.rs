@@ -41,7 +41,7 @@ pub fn evict(path: &Path) {
     fadvise_dont_need(file.as_fd()).expect("the kernel takes the advice");
 }
 
-/// Brings in these pages and no others.
+/// Inserts these pages and no others.
 pub fn load(path: &Path, pages: &BTreeSet<u64>) {
     let file = open(path).expect("it can be opened");
     fadvise_random(file.as_fd()).expect("the kernel takes the advice");
@@ -51,7 +51,7 @@ pub fn load(path: &Path, pages: &BTreeSet<u64>) {
     }
 }
 
-/// What is told of a whole file.
+/// Counts and resident ranges of a whole file.
 pub fn told(path: &Path) -> (Counts, ResidentMap) {
     let file = open(path).expect("it can be opened");
     let counts = query(&file, WHOLE).expect("we own it");
@@ -73,8 +73,8 @@ pub fn ranges(pages: &BTreeSet<u64>) -> Vec<PageRange> {
     ranges
 }
 
-/// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
-/// returns what went wrong.
+/// Repeats a measurement that reclaim by another program (a proactive reclaimer) disturbed: `measure` returns what went
+/// wrong.
 pub fn undisturbed(mut measure: impl FnMut() -> Result<(), String>) {
     const ATTEMPTS: u32 = 8;
     let mut last = String::new();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// The file that the test inside looks at.
 const LOOK_AT: &str = "CACHEWISE_LOOK_AT";
 const ANSWER: &str = "answer: ";
-/// Becomes nobody, without any right.
+/// Command that runs another one as the user `nobody`, without capabilities.
 pub const NOBODY: [&str; 6] = [
     "setpriv",
     "--reuid=65534",
@@ -33,8 +33,8 @@ impl Place {
         let open_to_all = || Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open_to_all()).expect("it is ours");
         let program = directory.path().join("program");
-        // By a process of its own: while we had it open for writing, another test's child could come to hold
-        // it too, and a file that somebody may write to cannot be run.
+        // Copied by another process: if this process had it open for writing, a child of another test could inherit
+        // the descriptor, and a file that is open for writing cannot be executed.
         let own = std::env::current_exe().expect("there is /proc");
         let copied = Command::new("cp").arg(own).arg(&program).status();
         assert!(copied.is_ok_and(|status| status.success()), "there is room");
@@ -46,8 +46,8 @@ impl Place {
         self.0.path()
     }
 
-    /// Runs an ignored test as nobody, after commands of the shell, and returns what it answered; `None`,
-    /// with a line that says why, where that cannot be.
+    /// Runs an ignored test as the user `nobody`, after shell commands, and returns its answer; `None`, with a `skipped`
+    /// line, if that is not possible.
     pub fn ask(&self, test: &str, prepare: &str, path: &Path) -> Option<String> {
         let script = format!("{prepare} exec \"$@\"");
         let mut words = vec!["sh", "-c", &script, "sh"];
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// What a [`Place::command`] answers; `None`, with a line that says why, where nobody could ask.
+/// The answer of a [`Place::command`]; `None`, with a `skipped` line, if it could not run.
 pub fn told(what: &str, command: &mut Command) -> Option<String> {
     let output = match command.output() {
         Ok(output) => output,

@@ -254,7 +254,7 @@ fn whole_files_are_ranked_by_the_part_that_is_resident() {
 }
 
 #[test]
-fn what_is_unknown_keeps_the_callers_order() {
+fn unknown_files_keep_the_order_of_the_caller() {
     let unknown = |number| FileState {
         resident: None,
         ..file(number, 100, &[])
