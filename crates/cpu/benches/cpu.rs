@@ -35,7 +35,7 @@ fn main() -> Outcome<()> {
     sweeps(cpu, cpus.iter().nth(1))
 }
 
-/// What our latencies are compared with.
+/// Program to compare our latencies with.
 enum Other {
     /// `benches/chase.c`, compiled.
     Bare(PathBuf),
@@ -213,7 +213,7 @@ fn sweeps(cpu: u32, other: Option<u32>) -> Outcome<()> {
     Ok(())
 }
 
-/// What the other CPU does meanwhile.
+/// Load on the other CPU during the measurement.
 #[derive(Debug, Clone, Copy)]
 enum Load {
     None,

@@ -31,7 +31,7 @@ const EINVAL: c_int = 22;
 const ENOMEM: c_int = 12;
 const MADV_DONTNEED: c_int = 4;
 
-/// What has a heap of its own for the programs that it runs, and asks here for itself only.
+/// Library of programs that run others with a heap of their own, and use this allocator for themselves only.
 const MACHINE: &[u8] = b"/libjvm.so\0";
 
 /// Less often than this a C library asks for itself, at the start and for each thread, also where the program has a heap
@@ -41,14 +41,14 @@ const OFTEN: usize = 1000;
 /// How often memory was asked of this, up to that: an allocator that is linked into a program comes before it.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// What getrusage(2) fills in: two times in seconds and microseconds, and more that is not needed, with room to spare.
+/// Result of getrusage(2): two times in seconds and microseconds, and unused members, with room to spare.
 #[repr(C)]
 struct Usage {
     time: [c_long; 4],
     rest: [c_long; 28],
 }
 
-/// What dl_iterate_phdr(3) tells of an object: where it is, its name, and more that is not needed.
+/// Object that dl_iterate_phdr(3) reports: its address, its name, and unused members.
 #[repr(C)]
 struct Object {
     address: usize,
@@ -182,7 +182,7 @@ unsafe fn clear(memory: *mut c_void, size: usize) {
     let (first, last) = (start.next_multiple_of(PAGE), (start + size) / PAGE * PAGE);
     unsafe {
         let inside = memory.with_addr(first);
-        // What is locked into memory cannot be given back.
+        // Locked memory cannot be released.
         if size < LARGE || madvise(inside, last - first, MADV_DONTNEED) != 0 {
             memset(memory, 0, size);
             return;
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_voi
     }
     let has = unsafe { malloc_usable_size(memory) };
     let fits = size <= has && memory.addr().is_multiple_of(LINE);
-    // What shrinks a lot gives back what it no longer needs.
+    // A block that shrinks a lot moves, which releases its unused memory.
     if fits && (has < LARGE || size >= has / 2) {
         return memory;
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn text_that_is_not_a_list_is_refused() {
         for text in ["x", "3-1", "1-", "-", "0,,1", "0-99999999", "0x1"] {
             assert!(text.parse::<CpuList>().is_err(), "{text:?} is no list");
         }

@@ -22,13 +22,14 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The kernel would not say or change where this thread runs.
+    /// The CPU affinity of this thread cannot be read or set.
     #[error("cannot choose the CPU to run on: {0}")]
     Affinity(io::Error),
 
     /// A CPU that this process may not use.
     #[error(
-        "CPU {cpu} cannot be had: this process may use only CPU {allowed}; taskset(1) or the container says which"
+        "cannot run on CPU {cpu}: this process may use only CPU {allowed}; choose one of them, or change the affinity \
+         with taskset(1) or in the container"
     )]
     NotOurs {
         /// The requested CPU.
@@ -37,8 +38,8 @@ pub enum Error {
         allowed: CpuList,
     },
 
-    /// There is not so much memory.
-    #[error("cannot get {} of memory to measure with: {source}; ask for less with --largest", Bytes(*bytes))]
+    /// The memory to measure with cannot be allocated.
+    #[error("cannot allocate {} to measure with: {source}; use a smaller --largest", Bytes(*bytes))]
     NoMemory {
         /// The requested size.
         bytes: u64,
@@ -47,25 +48,25 @@ pub enum Error {
     },
 
     /// callgrind wrote nothing.
-    #[error("valgrind could not simulate it: {0}")]
+    #[error("valgrind could not simulate the program: {0}")]
     NotSimulated(String),
 
     /// The output of callgrind has an unknown form.
     #[error(
-        "what callgrind wrote to {} is not understood, at {line:?}: is valgrind older than 3.19?",
+        "cannot parse the output of callgrind in {}, at {line:?}: use valgrind 3.19 or later",
         escaped(path)
     )]
     Profile {
         /// The file.
         path: PathBuf,
-        /// Where it begins to be something else.
+        /// The first unexpected line.
         line: String,
     },
 
     /// The directory is not what `/sys` is.
-    #[error("{} tells no CPUs: {advice}", escaped(path))]
+    #[error("cannot read the list of CPUs in {}: {advice}", escaped(path))]
     NoCpus {
-        /// The file that should have told them.
+        /// The file that should list them.
         path: PathBuf,
         /// The next step.
         advice: &'static str,

@@ -90,7 +90,7 @@ fn byte(shared: &AtomicU64, own: &AtomicU64, steps: u64) {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let steps: u64 = words[2].parse().unwrap();
-    // Of some objects one after the other two are in one line, unless somebody pads them.
+    // Of consecutive objects two share a line, unless the heap is padded.
     let heap: Vec<Box<AtomicU64>> = (0..8).map(|_| Box::new(AtomicU64::new(0))).collect();
     let first = (0..7).find(|at| line(&heap[*at]) == line(&heap[at + 1])).unwrap_or(0);
     let pair: [&AtomicU64; 2] = match words[1].as_str() {
@@ -153,7 +153,7 @@ fn sharing(options: &[&str], program: &Path, how: [&str; 2]) -> Value {
         .unwrap_or_else(|error| panic!("a document on standard error ({error}): {}", ended.err()))
 }
 
-/// What a proof says; all of its lines, if it is of several.
+/// Answers of a proof; one per line if it covers several lines.
 fn answers(json: &Value, proof: &str) -> Vec<String> {
     let proofs = json["proofs"].as_array().expect("a list");
     let of = proofs.iter().filter(|one| one["proof"] == proof);
@@ -353,7 +353,7 @@ fn cannot() {
     Ended::of(&mut pinned)
         .expect(0, "one CPU is no error")
         .says("two CPUs are needed", "it says what is missing")
-        .says("no proof could tell", "and claims nothing");
+        .says("no proof has an answer", "and claims nothing");
     let mut without = sharing(&program);
     Ended::of(without.env("PATH", "/nowhere"))
         .expect(0, "perf is not needed")
@@ -367,7 +367,7 @@ fn cannot() {
         .says("linked statically", "and why padding is not");
 }
 
-/// What follows has one CPU, so that no runs are compared.
+/// A command on one CPU, which compares no runs.
 fn on_one_cpu() -> Command {
     let status = fs::read_to_string("/proc/self/status").expect("proc is there");
     let cpus = status

@@ -16,39 +16,39 @@ use cachewise_cli::output::{NO, Sink, Stream, tell};
 
 /// A row is a case of an experiment.
 pub const COLUMNS: [SheetColumn; 7] = [
-    SheetColumn::new("experiment", "", false, "The experiment's name"),
-    SheetColumn::new("case", "CASE", false, "What is done"),
+    SheetColumn::new("experiment", "", false, "Name of the experiment"),
+    SheetColumn::new("case", "CASE", false, "Description of the case"),
     SheetColumn::new(
         "control",
         "",
         false,
-        "Whether it is there to tell the cause from others",
+        "Whether the case is a control, which separates the cause from others",
     ),
     SheetColumn::new(
         "each_seconds",
         "EACH",
         true,
-        "What one of the unit takes: the middle round",
+        "Time per unit: median of the rounds",
     ),
     SheetColumn::new(
         "each_low_seconds",
         "FROM",
         true,
-        "The quarter of the rounds below",
+        "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "each_high_seconds",
         "TO",
         true,
-        "The quarter of the rounds above",
+        "Upper quartile of the rounds",
     ),
-    SheetColumn::new("unit", "OF", false, "What is counted"),
+    SheetColumn::new("unit", "OF", false, "Unit of work"),
 ];
 
-/// An experiment, and what came of it or why it could not be done.
+/// An experiment, with its outcome or the reason why it could not run.
 type Done = (Experiment, Result<Outcome, String>);
 
-/// Does them.
+/// Runs the experiments.
 pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     check_format(&sink)?;
@@ -96,7 +96,7 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     for name in names {
         let Some(found) = EXPERIMENTS.iter().find(|one| one.name == name) else {
             let all: Vec<&str> = EXPERIMENTS.iter().map(|one| one.name).collect();
-            bail!("{name:?} is no experiment; one of: {}", all.join(", "));
+            bail!("unknown experiment {name:?}: use one of {}", all.join(", "));
         };
         chosen.push(*found);
     }

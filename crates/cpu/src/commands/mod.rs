@@ -1,10 +1,10 @@
 //! The commands of `cachewise-cpu`: the CPU's own caches.
 //!
 //! # Layout
-//! - `topology`: caches, cores and nodes as a tree; `table`: what they measure; `lab`: experiments
-//! - `run`: how a program uses them; `sharing`: where its threads are in each other's way
-//! - `quota`: a limit on CPU time that was in the way of measuring
-//! - this file: what the commands share: where output goes, the head of documents, and the program that is run
+//! - `topology`: caches, cores and nodes as a tree; `table`: measured sizes and latencies; `lab`: experiments
+//! - `run`: cache use of a program; `sharing`: false sharing between its threads
+//! - `quota`: a limit on CPU time that disturbed a measurement
+//! - this file: output, the head of documents, and the lookup of programs
 
 mod arguments;
 mod lab;
@@ -58,28 +58,27 @@ const SHEETS: [(&str, &[SheetColumn]); 5] = [
     ("cpu sharing", &sharing::COLUMNS),
 ];
 
-/// What a command found, in each form that it may be written in.
+/// Result of a command, in each form of output.
 struct CommandOutput {
-    /// For people.
+    /// Text for people.
     text: String,
     /// The rows of CSV.
     sheet: Sheet,
-    /// What JSON has, below the head of every document.
+    /// Members of JSON, after the common head of documents.
     members: Map<String, Json>,
 }
 
-/// Refuses what there is no such thing of, before anything is measured.
+/// Refuses formats that no command supports, before the measurement.
 fn check_format(sink: &Sink) -> Result<()> {
     if sink.format == Format::OpenMetrics {
         bail!(
-            "cpu has no metrics to scrape, as what it shows does not change while a machine runs: \
-             use -o json or -o csv"
+            "-o openmetrics is not supported, as these figures do not change over time: use -o json or -o csv"
         );
     }
     Ok(())
 }
 
-/// Writes it as was asked.
+/// Writes a result in the format of the sink.
 fn write(mut sink: Sink, make: impl FnOnce(Style) -> CommandOutput) -> Result<()> {
     let found = make(sink.style);
     let text = match sink.format {
@@ -101,8 +100,8 @@ fn seconds(ns: f64) -> f64 {
     format!("{ns:.3}e-9").parse().unwrap_or(ns * 1e-9)
 }
 
-/// Where a program is, if there is such a one: other programs would say it in their own way, after much else, or have a
-/// shell make of it what it can.
+/// Path of a program that the kernel can execute. Checked first, because valgrind and perf report a missing program late
+/// and in other words, or pass a script without `#!` to a shell.
 fn startable(program: &OsStr) -> io::Result<PathBuf> {
     let path = found(program)?;
     match is_program(&path) {
@@ -111,8 +110,8 @@ fn startable(program: &OsStr) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether the kernel by itself executes such a file. One that may be executed but not read is taken to be one; what
-/// was told to binfmt_misc is not looked at, as it is another program that runs.
+/// Whether the kernel itself can execute this file. A file that is executable but not readable counts as a program.
+/// Formats registered with binfmt_misc do not count: there another program runs.
 fn is_program(path: &Path) -> bool {
     /// The head of a program of 32 bits; of 64 bits it is longer.
     const HEAD: u64 = 52;
@@ -128,7 +127,7 @@ fn is_program(path: &Path) -> bool {
     }
 }
 
-/// Where it is, as execvp(3) looks for it.
+/// Path of a program, searched as by execvp(3).
 fn found(program: &OsStr) -> io::Result<PathBuf> {
     let check = |path: &Path| -> io::Result<PathBuf> {
         let found = fs::metadata(path)?;

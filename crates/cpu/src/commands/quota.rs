@@ -1,4 +1,4 @@
-//! A control group's limit on CPU time, where it was in the way of measuring.
+//! Limit of a control group on CPU time, reported if it disturbed a measurement.
 
 use cachewise_kstat::{CpuQuota, Kernel};
 use cachewise_units::escaped;
@@ -7,12 +7,12 @@ use cachewise_units::escaped;
 pub struct Quota(Option<CpuQuota>);
 
 impl Quota {
-    /// As it is now. What cannot be read limits nothing that is known.
+    /// The present limit; none if it cannot be read.
     pub fn now() -> Quota {
         Quota(Kernel::new().cpu_quota().ok().flatten())
     }
 
-    /// What there is to say if the group was stopped since, or if nobody counts whether it was.
+    /// A note if the group was throttled since, or if the kernel does not count throttling.
     pub fn note(&self) -> Option<String> {
         note(self.0.as_ref()?, Quota::now().0.as_ref())
     }
@@ -28,7 +28,7 @@ fn note(before: &CpuQuota, after: Option<&CpuQuota>) -> Option<String> {
         None => "may have stopped it meanwhile".to_owned(),
     };
     Some(format!(
-        "a limit of {:.2} CPUs ({}) {times}: figures are not those of a machine that runs on",
+        "a limit of {:.2} CPUs ({}) {times}: figures include these pauses",
         before.cpus,
         escaped(&before.path)
     ))

@@ -22,7 +22,7 @@ use super::{CommandOutput, check_format, seconds, write};
 use crate::commands::arguments::CpuTable;
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 
-/// Less than this has no second level in it.
+/// Minimum of `--largest`: less memory has no second level.
 const LEAST: Bytes = Bytes(64 << 10);
 
 /// A row is a level, or a step in the cost of address translation.
@@ -37,40 +37,50 @@ pub const COLUMNS: [SheetColumn; 22] = [
         "told_size_bytes",
         "SYSFS",
         true,
-        "How much fits, as sysfs says",
+        "Size of the cache, from sysfs",
     ),
     SheetColumn::new(
         "line_bytes",
         "LINE",
         true,
-        "What is fetched at a time, as sysfs says",
+        "Size of a cache line, from sysfs",
     ),
     SheetColumn::new(
         "ways",
         "WAYS",
         true,
-        "In how many places a line may be, as sysfs says",
+        "Associativity: number of ways, from sysfs",
     ),
     SheetColumn::new(
         "cores",
         "CORES",
         true,
-        "How many cores share it, as sysfs says",
+        "Number of cores that share it, from sysfs",
     ),
     SheetColumn::new(
         "threads",
         "THREADS",
         true,
-        "How many hardware threads share it, as sysfs says",
+        "Number of hardware threads that share it, from sysfs",
     ),
     SheetColumn::new(
         "size_bytes",
         "MEASURED",
         true,
-        "How much fits, as measured: half-way up to the next level; of dTLB: the memory that its pages cover",
+        "Measured size: where latency is half-way up to the next level; of dTLB: the memory that its pages cover",
     ),
-    SheetColumn::new("size_low_bytes", "", true, "The least of that in any round"),
-    SheetColumn::new("size_high_bytes", "", true, "The most of that in any round"),
+    SheetColumn::new(
+        "size_low_bytes",
+        "",
+        true,
+        "Minimum of the measured size over rounds",
+    ),
+    SheetColumn::new(
+        "size_high_bytes",
+        "",
+        true,
+        "Maximum of the measured size over rounds",
+    ),
     SheetColumn::new(
         "size_trust",
         "",
@@ -81,7 +91,7 @@ pub const COLUMNS: [SheetColumn; 22] = [
         "local_seconds",
         "PAGE-LOCAL",
         true,
-        "Latency of a load, page by page; of dTLB: how much more a load beyond it takes",
+        "Latency of a dependent load, page by page; of dTLB: additional latency of a load beyond it",
     ),
     SheetColumn::new("local_low_seconds", "", true, "The lower end of the rounds"),
     SheetColumn::new(
@@ -101,7 +111,7 @@ pub const COLUMNS: [SheetColumn; 22] = [
         "random_seconds",
         "RANDOM",
         true,
-        "Latency of a load from any page after any other",
+        "Latency of a dependent load in random order",
     ),
     SheetColumn::new(
         "random_low_seconds",
@@ -126,13 +136,13 @@ pub const COLUMNS: [SheetColumn; 22] = [
         "measured_pages",
         "",
         true,
-        "Of dTLB: the most pages that were seen below the step",
+        "Of dTLB: maximum number of pages below the step",
     ),
     SheetColumn::new(
         "read_at",
         "",
         false,
-        "Where latency was read: found (a level of the curve), told (at sysfs' sizes) or not_reached (nothing so large was measured)",
+        "Source of the latency: found (a level of the curve), told (at the sizes of sysfs) or not_reached (beyond the largest size)",
     ),
 ];
 
@@ -150,7 +160,7 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
     }
     check_format(&sink)?;
     if let Some(largest) = arguments.largest.filter(|largest| *largest < LEAST) {
-        bail!("--largest {largest} is too little to find levels in: give at least {LEAST}");
+        bail!("--largest {largest} is too small to find levels: use at least {LEAST}");
     }
     let topology = Topology::read(&arguments.sys)?;
     let options = TableOptions {
@@ -172,7 +182,7 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
         let svg = latency_svg(&lines, &marks)?;
         write_whole(path, svg.as_bytes())
             .with_context(|| format!("cannot write the plot to {name}"))?;
-        tell(&format!("the curves are in {name}"));
+        tell(&format!("plotted the curves to {name}"));
     }
     let is_terminal = sink.is_terminal;
     write(sink, |style| CommandOutput {

@@ -15,32 +15,32 @@ use cachewise_cli::output::{Sink, Stream};
 
 /// A row is a cache.
 pub const COLUMNS: [SheetColumn; 10] = [
-    // Without headers: the tree is what people get.
+    // Without headers: tables show the tree instead.
     SheetColumn::new("name", "", false, "The cache's name: L1d, L1i, L2"),
     SheetColumn::new(
         "level",
         "",
         true,
-        "How far it is from the core; 1 is nearest",
+        "Level of the cache; 1 is nearest to the core",
     ),
-    SheetColumn::new(
-        "kind",
-        "",
-        false,
-        "What is in it: data, instruction or unified",
-    ),
-    SheetColumn::new("size_bytes", "", true, "How much fits, as sysfs says"),
-    SheetColumn::new("line_bytes", "", true, "What is fetched at a time"),
-    SheetColumn::new("ways", "", true, "In how many places of it a line may be"),
-    SheetColumn::new("sets", "", true, "How many groups of such places there are"),
+    SheetColumn::new("kind", "", false, "Contents: data, instruction or unified"),
+    SheetColumn::new("size_bytes", "", true, "Size of the cache, from sysfs"),
+    SheetColumn::new("line_bytes", "", true, "Size of a cache line"),
+    SheetColumn::new("ways", "", true, "Associativity: number of ways"),
+    SheetColumn::new("sets", "", true, "Number of sets"),
     SheetColumn::new("cpus", "", false, "The CPUs that share it"),
-    SheetColumn::new("threads", "", true, "How many hardware threads that are"),
-    SheetColumn::new("cores", "", true, "How many cores that are"),
+    SheetColumn::new(
+        "threads",
+        "",
+        true,
+        "Number of hardware threads that share it",
+    ),
+    SheetColumn::new("cores", "", true, "Number of cores that share it"),
 ];
 
 const NOT_TOLD: Missing = Missing::Unknown(Reason::NotInSysfs);
 
-/// Shows it.
+/// Shows the topology of the CPUs.
 pub fn topology(arguments: &CpuTopology) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     check_format(&sink)?;

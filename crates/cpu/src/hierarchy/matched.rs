@@ -63,7 +63,7 @@ pub(super) fn matched<'a>(
     let mut rest = found.iter().peekable();
     for (place, cache) in told.iter().enumerate() {
         let size = cache.size.map(|size| size.0 as f64);
-        // What ends far below it is a level that sysfs does not tell of.
+        // A level that ends far below this cache is one that sysfs does not list.
         while let Some(seen) = rest.next_if(|seen| {
             let ends_below = size
                 .zip(seen.capacity)

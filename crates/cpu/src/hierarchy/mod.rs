@@ -163,16 +163,16 @@ fn notes(hierarchy: &Hierarchy, topology: &Topology, told: &[&Cache]) -> Vec<Str
         .collect();
     if !names.is_empty() {
         notes.push(format!(
-            "{} contended: others used this CPU or its caches meanwhile, and rounds differ; the range is what is \
-             known. Try again when it is quiet, or --cpu another",
+            "{} contended: other programs used this CPU or its caches, and rounds differ, so only the range is known. \
+             Try again on a quiet machine, or choose another CPU with --cpu",
             names.join(", ")
         ));
     }
     for level in &hierarchy.levels {
         if level.seen == LatencySource::SysfsSize {
             notes.push(format!(
-                "{}: the curve has no level there, so its latency was read at the sizes that sysfs says, and its \
-                 size was not measured",
+                "{}: the curve has no level there, so its latency was read at the sizes of sysfs, and its size was not \
+                 measured",
                 level.name
             ));
         }
@@ -184,21 +184,21 @@ fn notes(hierarchy: &Hierarchy, topology: &Topology, told: &[&Cache]) -> Vec<Str
     let not_reached: Vec<&str> = not_reached.map(|level| level.name.as_str()).collect();
     if !not_reached.is_empty() {
         notes.push(format!(
-            "{}: not measured, as nothing larger than the caches before was gone through: give a larger --largest",
+            "{}: not measured, as --largest does not exceed the lower levels: use a larger --largest",
             not_reached.join(", ")
         ));
     }
     if told.is_empty() {
         notes
-            .push("sysfs tells no caches of this CPU: levels have numbers instead of names".into());
+            .push("sysfs lists no caches of this CPU: levels have numbers instead of names".into());
     }
     if hierarchy.cycle_ns.is_none() {
-        notes.push("no cycles: no way to time one is known for this architecture".into());
+        notes.push("no cycles: they cannot be timed on this architecture".into());
     }
     if is_virtual() {
         notes.push(
-            "this is a virtual machine: what sysfs says is what the hypervisor claims, others may use the same last \
-             cache, and translation goes through two tables of pages"
+            "this is a virtual machine: sysfs reports what the hypervisor claims, other machines may share the last-level \
+             cache, and address translation uses nested page tables"
                 .into(),
         );
     }

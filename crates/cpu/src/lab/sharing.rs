@@ -28,8 +28,8 @@ const FEWEST: usize = 8;
 const RAN: f64 = 0.95;
 const OVERLAP: f64 = 0.7;
 
-/// How long the whole may take on a machine that has no time for it.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// Maximum time of the experiment on a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(12);
 
 /// Counters at any distance, the first at the beginning of a line.
 #[repr(C, align(128))]
@@ -230,7 +230,7 @@ fn run() -> Result<Outcome, String> {
     let mut figures: Vec<Vec<f64>> = vec![Vec::new(); VARIANTS.len()];
     let mut taken = 0;
     for round in 0..ROUNDS {
-        if round > 0 && begin.elapsed() > PATIENCE {
+        if round > 0 && begin.elapsed() > TIME_LIMIT {
             break;
         }
         for (way, figures) in VARIANTS.iter().zip(&mut figures) {

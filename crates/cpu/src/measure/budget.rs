@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How much longer than on a machine of one's own it may take by the wall clock.
-const PATIENCE: u32 = 5;
+/// Maximum ratio of wall time to the budget, on a busy machine.
+const WALL_FACTOR: u32 = 5;
 
 /// The CPU time that this thread has used so far.
 #[must_use]
@@ -28,7 +28,7 @@ impl Budget {
     pub fn for_duration(time: Duration) -> Budget {
         Budget {
             cpu: cpu_time() + time,
-            wall: Instant::now() + time * PATIENCE,
+            wall: Instant::now() + time * WALL_FACTOR,
         }
     }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sleeps_uses_nothing_and_who_works_uses_all() {
+    fn sleep_uses_no_budget_and_work_uses_all() {
         let budget = Budget::for_duration(Duration::from_millis(20));
         std::thread::sleep(Duration::from_millis(30));
         assert!(budget.is_left(), "nothing was done");

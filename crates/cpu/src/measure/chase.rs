@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_not_linked() {
+    fn offset_outside_the_arena_is_not_linked() {
         let mut arena = Arena::new(4096, PageKind::Huge).unwrap();
         assert!(arena.link([]).is_none(), "no offsets, no circle");
         for offset in [4096, 4089, 3, usize::MAX - 7] {
@@ -216,7 +216,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("cannot get") && error.contains("EiB"),
+            error.contains("cannot allocate") && error.contains("EiB"),
             "how much: {error}"
         );
     }

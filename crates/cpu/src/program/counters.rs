@@ -59,8 +59,8 @@ impl std::fmt::Display for NoCounter {
                 f.write_str(&not_allowed(level.trim()))
             }
             NoCounter::NotLocked => f.write_str(
-                "its buffers may not be locked into memory: ulimit -l allows more, or as root \
-                 sysctl kernel.perf_event_mlock_kb",
+                "its buffers exceed the limit of locked memory: raise it with ulimit -l, or as root with sysctl \
+                 kernel.perf_event_mlock_kb",
             ),
             NoCounter::Failed(errno) => write!(
                 f,
@@ -77,8 +77,8 @@ fn not_allowed(level: &str) -> String {
     let is_own_allowed = level.parse::<i32>().is_ok_and(|level| level <= 2);
     match is_own_allowed {
         true => format!(
-            "not allowed, though kernel.perf_event_paranoid is {level}, which lets users look at their own programs: is \
-             it somebody else's, or does a container's filter forbid perf_event_open(2)? Run as root or with CAP_PERFMON"
+            "not allowed, though kernel.perf_event_paranoid is {level}, which permits a user's own programs: the program \
+             may belong to another user, or a seccomp filter may forbid perf_event_open(2); run as root or with CAP_PERFMON"
         ),
         false => format!(
             "not allowed: kernel.perf_event_paranoid is {level}; as root: sysctl kernel.perf_event_paranoid=2, or \
@@ -210,7 +210,7 @@ impl Counters {
             2,
             Rate {
                 name: "L2",
-                counts: Err("the kernel has no name for this counter; `perf list` may have the machine's own".into()),
+                counts: Err("the kernel has no generic event for this counter; `perf list` may have one of the machine".into()),
             },
         );
         rates
@@ -281,7 +281,7 @@ fn scaled(count: u64, enabled: u64, running: u64) -> Result<u64, String> {
     match (enabled, running) {
         // A thread that slept all the time did nothing.
         (0, _) => Ok(0),
-        (_, 0) => Err("the counter got no place in the hardware".into()),
+        (_, 0) => Err("the counter was never scheduled on the hardware".into()),
         (enabled, running) if enabled == running => Ok(count),
         (enabled, running) => Ok((count as f64 * enabled as f64 / running as f64) as u64),
     }
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_does_is_counted_and_nothing_else() {
+    fn counter_of_children_counts_only_children() {
         // Software counters go the same way, and are everywhere.
         let mut faults = match of_children(Software::PAGE_FAULTS) {
             Ok(counter) => counter,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forbids_it_is_named_with_what_helps() {
+    fn refusal_names_the_restriction_and_the_fix() {
         for level in ["3", "4", "?"] {
             let text = not_allowed(level);
             assert!(

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_the_same_is_in_the_order_of_its_name() {
+    fn locations_of_equal_cost_are_sorted_by_name() {
         #[derive(Debug, Default)]
         struct One(u64);
         impl Cost for One {

@@ -158,7 +158,7 @@ pub fn proof(recording: &Recording) -> Proof {
         (
             Answer::Unknown,
             format!(
-                "line {:#x}: {} loads found it changed by another core; who uses which bytes of it was seen too rarely",
+                "line {:#x}: {} loads found it changed by another core; too few samples show which thread uses which bytes",
                 line.line, line.changed
             ),
         )
@@ -166,7 +166,7 @@ pub fn proof(recording: &Recording) -> Proof {
         (
             Answer::Unknown,
             format!(
-                "{rare} loads found {} lines changed by another core, each too rarely to tell why",
+                "{rare} loads found {} lines changed by another core, each too rarely to show why",
                 rarely.len()
             ),
         )
@@ -181,8 +181,7 @@ pub fn proof(recording: &Recording) -> Proof {
     } else {
         (
             Answer::NotFound,
-            "lines go from core to core, and threads use the same bytes of them: true sharing"
-                .into(),
+            "lines move between cores, and threads use the same bytes of them: true sharing".into(),
         )
     };
     Proof {
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_none_needs_enough_loads_and_clear_lines() {
+    fn not_found_needs_enough_loads_and_clear_lines() {
         assert_eq!(
             answer(&loads(FEWEST_LOADS)),
             Answer::NotFound,
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn irrelevant_lines_are_skipped() {
         // A page fault, as perf writes one on a machine without samples of memory.
         let faults = " 3290     7f16d5481b70      1e05080021 |OP N/A|LVL N/A or N/A|SNP N/A|TLB N/A|LCK N/A|BLK  N/A\n";
         // No answer; the kernel's own lines, which are not the program's; what is no sample.

@@ -166,7 +166,7 @@ impl Comparison {
         })
     }
 
-    /// Why these runs can say nothing, whatever the ratios are.
+    /// Reason why these runs prove nothing, whatever the ratios are.
     fn unusable(&self) -> Option<String> {
         let plain = |cpus| Arm::new(cpus, Heap::Plain);
         if self.rounds.len() < FEWEST {
@@ -178,7 +178,7 @@ impl Comparison {
         let [cpu, ..] = self.figures_of(plain(Cpus::One))?;
         if cpu.value < SHORTEST.as_secs_f64() {
             return Some(format!(
-                "a run takes {:.0} ms of CPU time: too short to compare; give it more to do, at least {} ms",
+                "a run takes {:.0} ms of CPU time, too short to compare: give it at least {} ms of work",
                 cpu.value * 1e3,
                 SHORTEST.as_millis()
             ));
@@ -186,20 +186,18 @@ impl Comparison {
         let [.., at_once] = self.figures_of(plain(Cpus::One))?;
         (at_once.value > AT_ONCE).then(|| {
             format!(
-                "it had {:.1} CPUs at once when it was to have one: it chooses its CPUs itself, so there is no \
-                 control",
+                "it used {:.1} CPUs at once instead of one: it sets its CPU affinity itself, so there is no control",
                 at_once.value
             )
         })
     }
 
-    /// Why that nothing was seen says nothing: no line could go to and fro, or others took the CPUs, so that threads
-    /// hardly ran at the same time.
+    /// Reason why the absence of an effect proves nothing: no line could move between cores, or other programs used the
+    /// CPUs, so that threads hardly ran at the same time.
     fn blind(&self) -> Option<String> {
         if self.is_one_core {
             return Some(
-                "its CPUs are threads of one core, which has one first cache: a line does not go to and fro between \
-                 them"
+                "its CPUs are threads of one core and share the first-level cache: a line does not move between them"
                     .into(),
             );
         }
@@ -211,15 +209,15 @@ impl Comparison {
                 let is_full = at_once + others > FULL * self.cpus as f64;
                 (others > ALONE && is_full).then(|| {
                     format!(
-                        "its threads had {at_once:.1} CPUs at once, as others used {others:.1} of {}: try again when \
-                         it is quiet",
+                        "its threads had {at_once:.1} CPUs at once, as other programs used {others:.1} of {}: try again \
+                         on a quiet machine",
                         self.cpus
                     )
                 })
             }
             None => (at_once < AT_ONCE).then(|| {
                 format!(
-                    "its threads had {at_once:.1} CPUs at once, and who had the others is not known"
+                    "its threads had {at_once:.1} CPUs at once, and the use of the other CPUs is unknown"
                 )
             }),
         }
@@ -278,7 +276,7 @@ impl Comparison {
                 Some(reason) => (Answer::Unknown, reason),
                 None if self.asks_little => (
                     Answer::Unknown,
-                    "it costs the same, but fewer than 1,000 blocks were asked of the C library's heap: where a program \
+                    "it costs the same, but fewer than 1,000 blocks were allocated by the C library: if a program \
                      has a heap of its own, nothing of that was padded"
                         .into(),
                 ),
@@ -286,7 +284,7 @@ impl Comparison {
             },
             (None, Some(ratio)) if ratio.low >= MATTERS => (
                 Answer::Unknown,
-                "padding costs more on one CPU than on all, and saves too little there to tell what of".into(),
+                "padding costs more on one CPU than on all, and saves too little there to show a cause".into(),
             ),
             (None, Some(ratio)) if ratio.high < MATTERS => (
                 Answer::Unknown,
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_padding_saves_on_all_cpus_only_is_false_sharing() {
+    fn saving_only_on_all_cpus_is_false_sharing() {
         let shared = rounds(
             &[
                 [1.0, 3.0, 1.0, 1.0],
@@ -371,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_saves_everywhere_is_something_else() {
+    fn saving_on_one_cpu_too_is_not_false_sharing() {
         let faster = rounds(&[[2.0, 2.0, 1.0, 1.0]; 4], 2.0, 0.0);
         assert_eq!(
             answers(&faster),
@@ -395,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_padding_costs_is_neither_found_nor_not_found() {
+    fn cost_of_padding_makes_the_answer_unknown() {
         // It saves nothing on all CPUs: it costs on one.
         let dear = rounds(&[[1.0, 1.0, 1.5, 1.0]; 4], 2.0, 0.0);
         assert_eq!(dear.padded_heap().answer, Answer::Unknown, "{dear:?}");
@@ -408,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_on_one_cpu_is_no_control() {
+    fn higher_cost_on_one_cpu_is_no_control() {
         let spins = rounds(&[[3.0, 1.0, 3.0, 1.0]; 4], 2.0, 0.0);
         assert_eq!(spins.one_cpu().answer, Answer::Unknown, "{spins:?}");
     }
@@ -435,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_told() {
+    fn unusable_runs_give_no_answer() {
         let same = [1.0; 4];
         let crowded = rounds(&[same; 4], 1.0, 1.5);
         assert_eq!(
@@ -444,7 +442,7 @@ mod tests {
             "others had the CPUs"
         );
         assert!(
-            crowded.padded_heap().says.contains("others"),
+            crowded.padded_heap().says.contains("other programs"),
             "which is said"
         );
         let half = rounds(&[same; 4], 1.3, 0.7);

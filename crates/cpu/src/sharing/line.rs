@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_in_truth_is_not_false() {
+    fn shared_bytes_are_not_false_sharing() {
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(2, 0, 9, 0)]),
             Some(LineUse::TrueSharing),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_caught_somewhere_may_be_there_all_the_same() {
+    fn few_samples_do_not_prove_absence_of_accesses() {
         let lock = [touch(1, 0, 90, 9), touch(2, 0, 90, 9)];
         let with = |more: &[Touch]| judge(&[&lock, more].concat());
         assert_eq!(

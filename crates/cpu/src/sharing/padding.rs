@@ -137,7 +137,7 @@ pub enum CannotPreload {
     OtherMachine,
     /// It runs as another user or with capabilities, to whom the loader's variables do not apply.
     OtherUser,
-    /// Its C library is musl, with which memory that is asked for here would be asked for here again, without end.
+    /// Its C library is musl, whose aligned allocation calls `malloc`: the padded `malloc` would recurse without end.
     Musl,
     /// It has an allocator of its own, which does not ask the C library's.
     OwnHeap(&'static str),
@@ -152,39 +152,38 @@ const ALLOCATORS: [(&str, &[u8]); 3] = [
     ("tcmalloc", b"tcmalloc: "),
 ];
 
-/// More of a section is not looked through.
+/// Maximum bytes of a section to search.
 const MOST_TEXT: usize = 64 << 20;
 
 impl fmt::Display for CannotPreload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             CannotPreload::Musl => {
-                "its C library is musl, which gets aligned memory from the very functions that would be replaced"
+                "its C library is musl, whose aligned allocation calls the functions that padding replaces"
             }
             CannotPreload::OwnHeap(whose) => {
                 return write!(
                     f,
-                    "it has a heap of its own ({whose}), which does not ask the C library's allocator: nothing of it \
-                     can be padded"
+                    "it has its own heap ({whose}) instead of that of the C library, which cannot be padded"
                 );
             }
             CannotPreload::Static => "it is linked statically, so nothing can be preloaded",
             CannotPreload::OtherWidth => "it is a 32-bit program, and the library is a 64-bit one",
             CannotPreload::OtherMachine => "it is for another kind of CPU",
             CannotPreload::OtherUser => {
-                "it is setuid or setgid, and the loader preloads nothing into such programs"
+                "it is setuid or setgid, for which the loader preloads nothing"
             }
             CannotPreload::NotKnown => {
-                "the loader did not take the library: does it clear its environment, is it not the C library's \
-                 own program, or is the directory for temporary files mounted noexec?"
+                "the loader did not load the library: the program may clear its environment or use another C library, \
+                 or the directory for temporary files is mounted noexec"
             }
         })
     }
 }
 
 impl CannotPreload {
-    /// What can be told before it runs: nothing, if it is to be tried. Told of the program itself, not of what it
-    /// starts.
+    /// The reason that the program's file shows before it runs; `None` if preloading may work. Checks the program
+    /// itself, not its child processes.
     #[must_use]
     pub fn foreseen(program: &Path) -> Option<CannotPreload> {
         let cache = ReadCache::new(fs::File::open(program).ok()?);
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_tell_is_added_up() {
+    fn reports_of_programs_are_summed_up() {
         assert_eq!(
             parse("+\n*1500\n++\n20\n\n+\n**3\n+"),
             Padded {
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_heap_of_its_own_is_seen() {
-        // Its `malloc` comes before a preloaded one; memory is asked for, as words are joined.
+        // Its `malloc` precedes a preloaded one; joining words allocates memory.
         let source = r#"
             use std::sync::atomic::{AtomicUsize, Ordering};
             static mut PLACE: [u128; 1 << 16] = [0; 1 << 16];
@@ -434,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_told_before_it_runs() {
+    fn foreseen_names_the_reason_before_the_run() {
         let place = tempfile::tempdir().unwrap();
         for (words, expected) in [
             ("<jemalloc>: %s", Some(CannotPreload::OwnHeap("jemalloc"))),

@@ -179,7 +179,7 @@ mod tests {
                     }
                 });
             }
-            // Until it is told, as threads may have to wait for their CPUs.
+            // Until the result is known, as threads may have to wait for their CPUs.
             let mut rounds = (0..40).map(|_| watch.round().map(|()| watch.seen()));
             let told = rounds.find(|seen| {
                 !matches!(seen, Ok(None | Some(LineUse::OneThread | LineUse::Nothing)))
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_touches_which_bytes_is_seen() {
+    fn accesses_are_seen_by_thread_and_byte() {
         let line = Line([const { AtomicU8::new(0) }; 64]);
         for (bytes, wanted, places) in [
             ([0, 40], LineUse::FalseSharing, vec![0, 40]),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_cannot_be_watched() {
+    fn ended_process_cannot_be_watched() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();

@@ -66,13 +66,13 @@ impl Topology {
         if !blind.is_empty() {
             notes.push(format!(
                 "no cache information for CPU {} under {}: containers and some virtual machines hide it; \
-                 `cachewise cpu table` measures what there is",
+                 `cachewise cpu table` measures them",
                 CpuList::new(blind),
                 system.display()
             ));
         }
         if caches.iter().any(|cache| cache.size.is_none()) {
-            notes.push("some caches come without a size: the firmware does not tell it".into());
+            notes.push("some caches have no size: the firmware does not report it".into());
         }
         Ok(Topology {
             nodes: nodes(root, &online),
@@ -87,7 +87,7 @@ impl Topology {
 fn not_cpus(path: &Path) -> Error {
     Error::NoCpus {
         path: path.to_owned(),
-        advice: "it should be a list such as 0-3; is this a directory as /sys is?",
+        advice: "expected a list such as 0-3: check that the directory has the layout of /sys",
     }
 }
 

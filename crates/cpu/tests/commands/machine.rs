@@ -120,7 +120,7 @@ pub fn table_refused() {
     for (arguments, says) in [
         (&["table", "--cpu", "60000"][..], "CPU 60000"),
         (&["table", "--largest", "1K"], "at least"),
-        (&["table", "--largest", "1E"], "cannot get"),
+        (&["table", "--largest", "1E"], "cannot allocate"),
         (
             &[
                 "table",

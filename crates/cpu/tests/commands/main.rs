@@ -1,6 +1,6 @@
 //! `cpu`: the commands as they are typed.
 //!
-//! What the machine does to the numbers is told by the numbers' own marks: nothing here depends on its being quiet.
+//! Figures carry marks for disturbance by the machine: no test depends on a quiet machine.
 //!
 //! # Layout
 //! - `machine`: `topology`, `table` and `lab`; `program`: `run`

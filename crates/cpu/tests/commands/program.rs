@@ -176,7 +176,7 @@ fn touched(pages: usize) -> Vec<u8> {
 fn main() {
     println!("ready");
     for _ in std::io::stdin().lines() {
-        // What is given back may come again as it is.
+        // Freed memory could be reused without a fault.
         std::mem::forget(black_box(touched(100)));
     }
     let status = std::env::args().nth(1).map_or(0, |status| status.parse().unwrap());
@@ -398,7 +398,7 @@ pub fn refused() {
     }
 }
 
-/// Whoever ends badly is told of as far as it went, and so is what has no lines or no names.
+/// Programs that crash are reported up to the crash, as are programs without lines or names.
 pub fn of_any_kind() {
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let text = "int main(int n, char **v) { volatile char *p = __builtin_alloca(400 * 4096); \

@@ -16,7 +16,7 @@ unsafe extern "C" {
     fn touch_in_library(at: *mut u8, len: usize);
 }
 
-/// Memory that nobody has touched, in small pages.
+/// Untouched memory in small pages.
 fn fresh(pages: usize, protection: i32) -> &'static mut [u8] {
     let at = unsafe { mmap(std::ptr::null_mut(), pages * PAGE, protection, 0x22, -1, 0) };
     assert!(!at.is_null() && at as isize != -1, "there is memory");
@@ -85,7 +85,7 @@ fn main() {
         "forever" => loop {
             touch(fresh(1, 3));
         },
-        // Touches when it is told to.
+        // Touches memory after a line on standard input.
         "wait" => {
             println!("ready");
             std::io::stdout().flush().unwrap();

@@ -97,7 +97,7 @@ fn may_count() -> bool {
     refused.is_none()
 }
 
-/// Samples of a program that succeeds; nothing where the kernel lets nobody count.
+/// Samples of a program that succeeds; `None` if the kernel permits no counters.
 fn sampled(program: &str, arguments: &[&str]) -> Option<Samples> {
     let program = Programs::get().path(program);
     let sampling = of_children("page-faults", None)?;
@@ -107,7 +107,7 @@ fn sampled(program: &str, arguments: &[&str]) -> Option<Samples> {
     Some(whole(sampling.finish()))
 }
 
-/// What holds of all of them: nothing is left out without being said.
+/// Asserts the invariants of all samples: every omission is reported.
 fn whole(samples: Samples) -> Samples {
     let counted = samples.happened().expect("the counter can be read");
     assert_eq!(samples.garbled(), 0, "all records are understood");
@@ -133,7 +133,7 @@ fn of_children(name: &str, period: Option<u64>) -> Option<Sampling> {
     may_count().then(sampling)
 }
 
-/// What is at a place is all that happened there, less what is said to be lost.
+/// Asserts that a location has all events that happened there, less those reported as lost.
 fn is_all(found: u64, happened: u64, samples: &Samples) {
     assert!(
         found <= happened && happened <= found + samples.lost(),
@@ -242,7 +242,7 @@ fn programs_that_end_at_once_are_counted_and_forgotten() {
         samples.taken
     );
     let places = samples.hottest(usize::MAX);
-    // What is the same is one place, however many processes there were.
+    // Equal locations of several processes are merged.
     assert!(places.len() < 3000, "{} places", places.len());
 }
 

@@ -18,7 +18,8 @@ use cachewise_cli::child;
 /// Those that need no hardware, for who has none.
 pub const BY_KERNEL: &str = "--sample page-faults and --sample cpu-clock need no hardware";
 
-/// Which event the lines are of: what was asked for, else the first one of data that can be had. If that is none, why.
+/// Opens sampling of the requested event, else of the first event of data misses that this machine offers. The inner
+/// error is the reason if there is none.
 fn sampling(
     asked: Option<&'static Event>,
     begin: impl Fn(&'static Event) -> Result<Sampling, NoCounter>,
@@ -108,7 +109,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     let (rates, without) = sum(&rates);
     let ratios = counters.iter().filter_map(Counters::counted_ratio);
     let least = ratios.min_by(f64::total_cmp);
-    let scope = "in user space, of the threads that were there and what they started";
+    let scope = "in user space, of the present threads and their descendants";
     Ok(Usage {
         head: format!("process {pid}"),
         exit: course.exit,
@@ -119,7 +120,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     })
 }
 
-/// What of the figures was not counted: of how many threads, and in which part of the time.
+/// Notes on incomplete figures: the number of threads without counters, and the share of time that was counted.
 fn partly(without: usize, least: Option<f64>) -> Vec<String> {
     let mut notes = Vec::new();
     if without > 0 {
@@ -186,7 +187,7 @@ fn notes(
             notes.extend(caveats(&sampled.samples));
             notes.extend(no_debug_note(&sampled.places));
         }
-        Err(why) => notes.push(format!("{why}; --simulate tells lines")),
+        Err(why) => notes.push(format!("{why}; --simulate reports lines")),
     }
     notes_of(rates, &notes.join("\n"))
 }
@@ -215,7 +216,7 @@ fn how_sampled(samples: &Samples, scope: &str) -> String {
     )
 }
 
-/// What is missing in them.
+/// Notes on missing samples.
 fn caveats(samples: &Samples) -> Vec<String> {
     let mut caveats = Vec::new();
     let mut say = |is_so: bool, text: String| {
@@ -238,8 +239,8 @@ fn caveats(samples: &Samples) -> Vec<String> {
     say(
         throttled > 0,
         format!(
-            "the kernel held sampling up {throttled} times (kernel.perf_event_max_sample_rate is {}): some are \
-             missing; a longer --period does without",
+            "the kernel throttled sampling {throttled} times (kernel.perf_event_max_sample_rate is {}): some samples \
+             are missing; use a longer --period",
             most.trim()
         ),
     );
@@ -247,49 +248,48 @@ fn caveats(samples: &Samples) -> Vec<String> {
     say(
         counted.is_some(),
         format!(
-            "the counter had a place in the hardware {:.0} % of the time: samples are of that",
+            "the counter was on the hardware {:.0} % of the time: samples cover only that time",
             100.0 * counted.unwrap_or(1.0)
         ),
     );
     let left_out = samples.left_out;
     say(
         left_out > 0,
-        format!("{left_out} threads were not sampled: too many open files; ulimit -n raises that"),
+        format!(
+            "{left_out} threads were not sampled: too many open files; raise the limit with ulimit -n"
+        ),
     );
     say(
         !samples.without.is_empty(),
         format!(
-            "CPU {} has no such counter: what ran there was not sampled",
+            "CPU {} has no such counter: programs were not sampled there",
             samples.without
         ),
     );
     if let Some(why) = &samples.unmapped {
-        let text = format!("{why}: samples in what was mapped before are in ?");
+        let text = format!("{why}: samples in earlier mappings count as ?");
         say(true, text);
     }
     let garbled = samples.garbled();
     say(
         garbled > 0,
-        format!("{garbled} records of the kernel were not understood and are left out"),
+        format!("{garbled} records of the kernel could not be parsed and are omitted"),
     );
     let beyond = samples.beyond().samples;
     let share = Ratio::of(beyond, samples.taken.samples);
     say(
         beyond > 0,
         format!(
-            "{beyond} samples ({}) are in more places than are told apart",
+            "{beyond} samples ({}) are beyond the maximum number of distinct locations",
             share.map_or_else(|| "?".to_owned(), |share| share.to_string())
         ),
     );
     let none = samples.taken.samples == 0;
     if none {
         caveats.push(match samples.happened() {
-            Some(0) => "no samples: there was nothing to take".into(),
-            Some(_) => {
-                "no samples: too little of it was in user space; a shorter --period takes more"
-                    .into()
-            }
-            None => "no samples, and how often it happened could not be read".into(),
+            Some(0) => "no samples: the event did not occur".into(),
+            Some(_) => "no samples: too few events in user space; use a shorter --period".into(),
+            None => "no samples, and the number of events could not be read".into(),
         });
     }
     caveats

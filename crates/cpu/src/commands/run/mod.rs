@@ -45,14 +45,14 @@ enum Lines {
     None,
 }
 
-/// Who counted.
+/// Source of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     /// The hardware.
     Counters,
-    /// The kernel: there are no counters, and it was asked for what needs none.
+    /// The kernel: there are no hardware counters, and the requested event needs none.
     Kernel,
-    /// Nobody: it was simulated.
+    /// callgrind, which simulates the caches.
     Callgrind,
 }
 
@@ -67,7 +67,7 @@ impl How {
     }
 }
 
-/// What is known of a run.
+/// Result of a run.
 struct Usage {
     /// The program, and how it ended.
     head: String,
@@ -92,14 +92,14 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
             let none = counters.none();
             let usage = match none {
                 None if !arguments.simulate => counted(arguments, &mut counters)?,
-                // Asked for by name; if the hardware has none of it, that is an answer.
+                // An event requested by name is not simulated: its absence is the answer.
                 _ if arguments.sample.is_some() => counted(arguments, &mut counters)?,
                 _ => simulated(arguments, none.map(|reason| reason.to_string()))?,
             };
             let status = status_of(usage.exit);
             (usage, status)
         }
-        (None, None) => bail!("nothing to run: give a command, as in `cachewise cpu run -- ls`"),
+        (None, None) => bail!("nothing to run: add a command, as in `cachewise cpu run -- ls`"),
     };
     let told = write(sink, |style| CommandOutput {
         text: text(&usage, style),
@@ -145,10 +145,10 @@ fn notes_of(rates: &[Rate], first: &str) -> Vec<String> {
     notes
 }
 
-/// What to do if the first place has no line, where that helps.
+/// The fix for missing debug information of the first location, if recompiling helps.
 fn no_debug_note<C>(places: &[CostLocation<C>]) -> Option<String> {
     let first = places.first().filter(|place| place.line.is_none())?;
-    // What is no file cannot be compiled in another way.
+    // Only a file can be recompiled.
     first.object.starts_with('/').then(|| {
         format!(
             "no debug information in {}, so there are no lines of it: compile with -g (Rust: [profile.release] \

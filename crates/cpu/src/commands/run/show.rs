@@ -1,4 +1,4 @@
-//! What `cpu run` found, as tables, text and documents.
+//! Output of `cpu run`: tables, text and documents.
 
 use std::fmt::Write;
 
@@ -14,13 +14,8 @@ use super::{How, Lines, Usage};
 /// A row is a cache.
 pub const COLUMNS: [SheetColumn; 4] = [
     SheetColumn::new("cache", "CACHE", false, "The cache, or branches"),
-    SheetColumn::new("accesses", "ACCESSES", true, "How often it was asked"),
-    SheetColumn::new(
-        "misses",
-        "MISSES",
-        true,
-        "How often it did not have what was wanted",
-    ),
+    SheetColumn::new("accesses", "ACCESSES", true, "Number of accesses"),
+    SheetColumn::new("misses", "MISSES", true, "Number of misses"),
     SheetColumn::new("miss_ratio", "MISS%", true, "Misses over accesses"),
 ];
 
@@ -36,26 +31,21 @@ const LINES: [SheetColumn; 9] = [
         "misses",
         "MISSES",
         true,
-        "Accesses to data that the first level did not have",
+        "Data accesses that missed the first level",
     ),
-    SheetColumn::new(
-        SHARE.0,
-        SHARE.1,
-        true,
-        "Its part of all misses of the program",
-    ),
+    SheetColumn::new(SHARE.0, SHARE.1, true, "Share of all misses of the program"),
     SheetColumn::new("reads", "READS", true, "Reads of data"),
     SheetColumn::new(
         "read_miss_ratio",
         "MISS%",
         true,
-        "Reads that the first level did not have, over reads",
+        "Reads that missed the first level, over reads",
     ),
     SheetColumn::new(
         "wasted_bytes",
         "WASTED",
         true,
-        "Bytes that were fetched into the first level and thrown out unused",
+        "Bytes that were fetched into the first level and evicted unused",
     ),
     FUNCTION,
     FILE,
@@ -63,10 +53,10 @@ const LINES: [SheetColumn; 9] = [
     OBJECT,
 ];
 
-/// A row is a line of source that was sampled; first what it has of the event.
+/// A row is a sampled line of source; the first column counts the event.
 const fn sampled(first: SheetColumn) -> [SheetColumn; 7] {
     let samples = SheetColumn::new("samples", "SAMPLES", true, "Samples on the line");
-    let share = SheetColumn::new(SHARE.0, SHARE.1, true, "Its part of all samples");
+    let share = SheetColumn::new(SHARE.0, SHARE.1, true, "Share of all samples");
     [first, samples, share, FUNCTION, FILE, LINE, OBJECT]
 }
 
@@ -74,14 +64,14 @@ const COUNTED: [SheetColumn; 7] = sampled(SheetColumn::new(
     "events",
     "EVENTS",
     true,
-    "Of what was sampled: samples times the period",
+    "Sampled events: samples times the period",
 ));
 
 const TIMED: [SheetColumn; 7] = sampled(SheetColumn::new(
     "cpu_seconds",
     "CPU TIME",
     true,
-    "The CPU's time: samples times the period",
+    "CPU time: samples times the period",
 ));
 
 const NO_COUNT: Missing = Missing::NotOffered(Reason::SeeNotes);
@@ -184,7 +174,7 @@ fn seconds(nanoseconds: u64) -> f64 {
 pub(super) fn text(usage: &Usage, style: Style) -> String {
     let mut text = String::new();
     let end = match usage.exit {
-        Exit::Running => "it goes on".to_owned(),
+        Exit::Running => "still running".to_owned(),
         Exit::Unknown(_) => "it has ended".to_owned(),
         exit => format!("ended with {exit}"),
     };
@@ -233,7 +223,7 @@ pub(super) fn members(usage: &Usage) -> Map<String, Json> {
     ])
 }
 
-/// What was sampled, how well, and the lines.
+/// The sampled event, its accuracy, and the lines.
 fn sampled_member(places: &[CostLocation<Tally>], samples: &Samples) -> Json {
     let event = samples.event;
     // Machine formats have time in seconds.

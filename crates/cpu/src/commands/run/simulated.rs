@@ -16,7 +16,7 @@ use cachewise_cli::tools;
 pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usage> {
     let Some(valgrind) = tools::find("valgrind") else {
         let why = no_counters.map_or_else(
-            || "--simulate was asked for".to_owned(),
+            || "--simulate needs valgrind".to_owned(),
             |reason| {
                 format!("no hardware counters: {reason}. {BY_KERNEL}. Misses can be simulated")
             },
@@ -56,17 +56,16 @@ pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usag
     if !guessed.is_empty() {
         let names: Vec<&str> = guessed.iter().map(|(name, _)| *name).collect();
         caches.push(format!(
-            "{} as callgrind guesses, for sysfs does not tell",
+            "{} as callgrind guesses, as sysfs has no size",
             names.join(", ")
         ));
     }
     notes.push(format!(
-        "simulated by callgrind: {}; no prefetching, one thread at a time. Misses are told, and no time",
+        "simulated by callgrind: {}; without prefetching, one thread at a time. Misses are counted, their time is not",
         caches.join(", ")
     ));
-    notes.push(
-        "GODEBUG has asyncpreemptoff=1 in it, as valgrind ends programs of Go without that".into(),
-    );
+    notes
+        .push("GODEBUG contains asyncpreemptoff=1, without which valgrind ends Go programs".into());
     if arguments.period.is_some() {
         notes.push("--period has no effect: each miss is simulated".into());
     }

@@ -16,10 +16,10 @@ use crate::commands::arguments::CpuSharing;
 /// More lines of a variable are not watched: each has a share of the time only.
 const MOST_LINES: usize = 8;
 
-/// A variable is not there before the program's libraries are.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time to wait for a variable: it exists only after the loader has mapped the libraries.
+const SYMBOL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is to be watched.
+/// Variable or address to watch.
 pub struct WatchTarget {
     place: TargetLocation,
     line_size: u64,
@@ -30,7 +30,7 @@ enum TargetLocation {
     Address(u64),
 }
 
-/// What came of it.
+/// Result of watching.
 #[derive(Default)]
 pub struct Lines {
     pub proofs: Vec<Proof>,
@@ -39,7 +39,7 @@ pub struct Lines {
 }
 
 impl WatchTarget {
-    /// As asked for, if it was.
+    /// The target of `--symbol` or `--address`; `None` without either.
     pub fn from_arguments(arguments: &CpuSharing, line_size: u64) -> Option<WatchTarget> {
         let symbol = arguments.symbol.clone().map(TargetLocation::Symbol);
         let place = symbol.or(arguments.address.map(TargetLocation::Address))?;
@@ -89,10 +89,10 @@ pub fn watch(
         // A process that ends has no mappings any more.
         match wanted.find(pid) {
             Ok(Some(found)) => break found,
-            Ok(None) if begin.elapsed() < PATIENCE && !stop() => {}
+            Ok(None) if begin.elapsed() < SYMBOL_TIMEOUT && !stop() => {}
             Ok(None) => bail!(
-                "there is no {} in process {pid}: symbols are looked up in the process itself, not in what it starts, \
-                 and a stripped program has none; `nm -C PROGRAM` lists them",
+                "cannot find {} in process {pid}: symbols of its child processes are not searched, and a stripped \
+                 program has none; `nm -C PROGRAM` lists them",
                 wanted.name()
             ),
             Err(_) if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) || stop() => {
@@ -109,7 +109,7 @@ pub fn watch(
     let all = (last.saturating_sub(first) / line_size).saturating_add(1);
     if all > MOST_LINES as u64 {
         lines.notes.push(format!(
-            "the first {MOST_LINES} of its {all} lines were watched: --address for another"
+            "only the first {MOST_LINES} of {all} lines of the variable were watched: use --address for another line"
         ));
     }
     let lines_of = |start: u64| Watch::of_address(pid, start, wanted.line_size);
@@ -158,7 +158,7 @@ pub fn watch(
 
 fn ended(mut lines: Lines, wanted: &WatchTarget) -> Lines {
     lines.proofs.push(cannot(format!(
-        "it ended before {} was there",
+        "the process ended before {} was mapped",
         wanted.name()
     )));
     lines

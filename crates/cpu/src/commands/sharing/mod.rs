@@ -38,7 +38,7 @@ const USUAL_LINE: u64 = 64;
 /// The part of the CPU time that has to be padded programs', or nothing is compared.
 const MOST: f64 = 0.8;
 
-/// What was found out.
+/// Result of `cpu sharing`.
 struct Sharing {
     /// The program or the process.
     head: String,
@@ -48,7 +48,7 @@ struct Sharing {
     notes: Vec<String>,
 }
 
-/// What a thread did to bytes of a line.
+/// Accesses of one thread to bytes of a line.
 struct Touched {
     /// The address of the line's first byte.
     line: u64,
@@ -99,7 +99,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
                     tell(&text);
                 }
             };
-            // First, though shown last: a name that is none is told after one run, not after all of them.
+            // First, though shown last: an unknown symbol is reported after one run instead of after all.
             let watched = line::WatchTarget::from_arguments(arguments, line_size)
                 .map(|wanted| runner.watched(&wanted, arguments.duration.get()))
                 .transpose()?;
@@ -122,7 +122,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
             }
         }
         (None, None) => {
-            bail!("nothing to run: give a command, as in `cachewise cpu sharing -- ./program`")
+            bail!("nothing to run: add a command, as in `cachewise cpu sharing -- ./program`")
         }
     }
     sharing.notes.extend(quota.note());
@@ -194,7 +194,7 @@ fn compare(
             .into_iter()
             .filter(|arm| arm.heap == Heap::Plain || refused.is_none());
         let mut arms: Vec<Arm> = arms.collect();
-        // Whoever is always the first or the last has an advantage that is not its own.
+        // The order rotates, as being always first or last would be an advantage.
         let turned = round as usize % arms.len();
         arms.rotate_left(turned);
         for arm in arms {
@@ -236,11 +236,11 @@ fn takes_padding(
     }
     if !ended.has_succeeded() {
         return Ok(Err(format!(
-            "with a padded heap it ended with {}",
+            "with a padded heap the program ended with {}",
             ended.exit
         )));
     }
-    // What it starts may be linked statically, end without telling, or have another allocator.
+    // Its children may be linked statically, end without a report, or use another allocator.
     let all = ended.run.cpu.as_secs_f64();
     let is_most = |part: Duration| part.as_secs_f64() >= MOST * all;
     let of_all = |part: Duration| {
@@ -251,14 +251,14 @@ fn takes_padding(
     };
     Ok(if !is_most(padded.cpu) {
         Err(format!(
-            "the allocator was {}: what else is started is linked statically, clears its environment, or ends without \
-             saying so",
+            "the padded allocator was loaded only {}: other child processes are linked statically, clear their \
+             environment, or end without a report",
             of_all(padded.cpu)
         ))
     } else if !is_most(padded.used) {
         Err(format!(
-            "memory was asked of the allocator {}: what else ran has a heap of its own, as an allocator that is linked \
-             into it, or Java's",
+            "the padded allocator was used only {}: other programs have their own heap, such as a linked allocator or \
+             that of Java",
             of_all(padded.used)
         ))
     } else {

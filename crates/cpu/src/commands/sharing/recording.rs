@@ -12,7 +12,7 @@ use super::runs::Runner;
 use cachewise_cli::signals;
 use cachewise_cli::tools;
 
-/// What it says.
+/// Result of `perf c2c`.
 pub struct Recording {
     pub proof: Proof,
     pub touches: Vec<Touched>,
@@ -90,7 +90,7 @@ fn read(perf: &Path, file: &Path, line_size: u64) -> Result<Recording> {
     Ok(Recording { proof, touches })
 }
 
-/// What a program said last of why it failed.
+/// The last line of a program's error output.
 fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_perf_writes_is_read() {
+    fn output_of_perf_is_parsed() {
         let Some(perf) = tools::find("perf") else {
             println!("skipped: perf c2c: perf is not installed");
             return;

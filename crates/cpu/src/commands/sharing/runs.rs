@@ -19,7 +19,7 @@ use super::line::{self, Lines, WatchTarget};
 use cachewise_cli::child::{self, Event};
 use cachewise_cli::signals;
 
-/// Who runs it.
+/// Runner of the program, once per variant.
 pub struct Runner<'a> {
     command: &'a [OsString],
     cpus: CpuList,
@@ -29,8 +29,8 @@ pub struct Runner<'a> {
     has_shown: Cell<bool>,
 }
 
-/// How long a program may take to end when it is asked to, before it is made to.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between SIGTERM and SIGKILL.
+const KILL_AFTER: Duration = Duration::from_secs(2);
 
 /// A run that has ended.
 pub struct Ended {
@@ -64,13 +64,13 @@ impl<'a> Runner<'a> {
         command
     }
 
-    /// Fails if it did not end well: what breaks off costs less, and nothing could be compared.
+    /// Fails if the run failed: an aborted run costs less CPU time and cannot be compared.
     pub fn succeed(&self, ended: &Ended, which: &str) -> Result<()> {
         match ended.has_succeeded() {
             true => Ok(()),
             false => bail!(
-                "{}: {which} ended with {}; runs can be compared only if all succeed, so what it needs has to be \
-                 there each time (its input is empty)",
+                "{}: {which} ended with {}; all runs must succeed to be compared: provide what the program needs in \
+                 each run (its input is empty)",
                 line_of(self.command),
                 ended.exit
             ),
@@ -122,7 +122,7 @@ impl<'a> Runner<'a> {
     fn is_interrupted(&self) -> bool {
         match self.events.try_recv() {
             Ok(event @ Event::Signal(_)) => {
-                // Whoever waits for the end is to hear of it too.
+                // Receivers that wait for the end need the event too.
                 let _ = self.sender.send(event);
                 true
             }
@@ -144,7 +144,7 @@ impl<'a> Runner<'a> {
         if let Ok(Event::Signal(caught)) = self.events.try_recv() {
             bail!(stopped(caught.signal));
         }
-        // What it starts inherits that.
+        // Child processes inherit the affinity.
         let pinned = cpu.map(Pinned::to).transpose()?;
         let used = cachewise_sys::children_usage();
         let (busy, begin) = (Busy::now(&self.cpus), Instant::now());
@@ -162,7 +162,7 @@ impl<'a> Runner<'a> {
         if done.is_err() {
             // It may have ended this moment.
             let _ = kill_process(process, Signal::TERM);
-            deadline = Some(Instant::now() + PATIENCE);
+            deadline = Some(Instant::now() + KILL_AFTER);
         }
         let mut signal = None;
         loop {
@@ -178,7 +178,7 @@ impl<'a> Runner<'a> {
                     signal = Some(caught.signal);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // It does not heed what it was asked for.
+                    // It ignored the signal.
                     let _ = kill_process(process, Signal::KILL);
                     deadline = None;
                 }

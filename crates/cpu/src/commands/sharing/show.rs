@@ -1,4 +1,4 @@
-//! What came of it, for people and for programs.
+//! Output of `cpu sharing`: text and documents.
 
 use std::fmt::Write;
 
@@ -13,83 +13,83 @@ use super::{Sharing, Touched};
 
 /// A row is a proof.
 pub const COLUMNS: [SheetColumn; 6] = [
-    SheetColumn::new("proof", "PROOF", false, "How it was looked for"),
+    SheetColumn::new("proof", "PROOF", false, "Method of the proof"),
     SheetColumn::new(
         "answer",
         "ANSWER",
         false,
-        "What that says: found, mixed (with true sharing), not_found or unknown",
+        "Answer of the proof: found, mixed (with true sharing), not_found or unknown",
     ),
     SheetColumn::new(
         "ratio",
         "TIMES",
         true,
-        "CPU time over what it is compared with: all CPUs over one; the heap plain over padded, on all CPUs over on one",
+        "Ratio of CPU times: all CPUs over one; plain over padded heap, on all CPUs over on one",
     ),
-    SheetColumn::new("ratio_low", "FROM", true, "The quarter of the rounds below"),
-    SheetColumn::new("ratio_high", "TO", true, "The quarter of the rounds above"),
+    SheetColumn::new("ratio_low", "FROM", true, "Lower quartile of the rounds"),
+    SheetColumn::new("ratio_high", "TO", true, "Upper quartile of the rounds"),
     SheetColumn::new(
         "says",
         "WHICH SAYS",
         false,
-        "What was seen, or why it cannot tell",
+        "Evidence, or the reason why the answer is unknown",
     ),
 ];
 
-/// A row is a way to run the program; in JSON and for people.
+/// A row is a variant of the run; in JSON and text.
 const RUNS: [SheetColumn; 9] = [
-    SheetColumn::new("cpus", "CPUS", false, "One CPU, or all that it may use"),
+    SheetColumn::new("cpus", "CPUS", false, "One CPU, or all permitted ones"),
     SheetColumn::new(
         "heap",
         "HEAP",
         false,
-        "As it is, or each object in lines of its own",
+        "Plain, or padded: each object in its own cache lines",
     ),
     SheetColumn::new(
         "cpu_seconds",
         "CPU TIME",
         true,
-        "CPU time: the middle round",
+        "CPU time: median of the rounds",
     ),
     SheetColumn::new(
         "cpu_low_seconds",
         "FROM",
         true,
-        "The quarter of the rounds below",
+        "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "cpu_high_seconds",
         "TO",
         true,
-        "The quarter of the rounds above",
+        "Upper quartile of the rounds",
     ),
     SheetColumn::new(
         "wall_seconds",
         "WALL TIME",
         true,
-        "From start to end: the middle round",
+        "Time from start to end: median of the rounds",
     ),
     SheetColumn::new(
         "wall_low_seconds",
         "FROM",
         true,
-        "The quarter of the rounds below",
+        "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "wall_high_seconds",
         "TO",
         true,
-        "The quarter of the rounds above",
+        "Upper quartile of the rounds",
     ),
     SheetColumn::new(
         "at_once",
         "AT ONCE",
         true,
-        "How many CPUs it had at the same time, on average",
+        "Number of CPUs in use at the same time, on average",
     ),
 ];
 
-/// A row is what a thread did to bytes of a line; in JSON and for people.
+/// A row is the accesses of a thread to bytes of a line; in JSON and text.
 const TOUCHES: [SheetColumn; 8] = [
     SheetColumn::new(
         "line_address",
@@ -97,18 +97,28 @@ const TOUCHES: [SheetColumn; 8] = [
         false,
         "The address of the line's first byte",
     ),
-    SheetColumn::new("offset", "BYTE", true, "The first of the bytes, from there"),
-    SheetColumn::new("bytes", "BYTES", true, "How many"),
+    SheetColumn::new(
+        "offset",
+        "BYTE",
+        true,
+        "Offset of the first byte in the line",
+    ),
+    SheetColumn::new("bytes", "BYTES", true, "Number of bytes"),
     SheetColumn::new("thread", "THREAD", true, "The thread's id"),
     SheetColumn::new("name", "NAME", false, "The thread's name"),
     SheetColumn::new(
         "writes",
         "WRITES",
         true,
-        "How often it was seen to write, with what reads and writes at once",
+        "Number of observed writes, including accesses that read and write",
     ),
-    SheetColumn::new("reads", "READS", true, "How often it was seen only to read"),
-    SheetColumn::new("by", "SEEN BY", false, "The proof that saw it"),
+    SheetColumn::new(
+        "reads",
+        "READS",
+        true,
+        "Number of observed reads without a write",
+    ),
+    SheetColumn::new("by", "SEEN BY", false, "Proof that observed it"),
 ];
 
 const NO_RATIO: Missing = Missing::NotOffered(Reason::NothingCompared);
@@ -211,7 +221,7 @@ fn touches(touched: &[Touched]) -> Sheet {
     sheet
 }
 
-/// What there is to do about it, or where else to look.
+/// The fix, or the next place to search.
 fn advice(sharing: &Sharing) -> Option<&'static str> {
     let padded = |answer: Answer| {
         let mut proofs = sharing.proofs.iter();
@@ -219,28 +229,28 @@ fn advice(sharing: &Sharing) -> Option<&'static str> {
     };
     match verdict(&sharing.proofs) {
         Answer::Found if padded(Answer::Found) => Some(
-            "give what each thread writes to lines of its own: crossbeam's CachePadded, alignas(128), or count in a \
-             local variable and write it out once; `perf c2c`, where there is a PMU, tells which objects",
+            "place the data that each thread writes in separate cache lines: crossbeam's CachePadded, alignas(128), or \
+             count in a local variable and store it once; on a machine with a PMU `perf c2c` names the objects",
         ),
         Answer::Found => Some(
-            "put what one thread writes 128 bytes from what others use: crossbeam's CachePadded, alignas(128), or \
-             count in a local variable and write it out once",
+            "place the data that one thread writes 128 bytes apart from data of others: crossbeam's CachePadded, \
+             alignas(128), or count in a local variable and store it once",
         ),
         Answer::Mixed => Some(
-            "put what only one thread uses 128 bytes from what threads share; what they share costs as before: use it less \
-             often, as by a count for each thread that is added up at the end",
+            "place data of a single thread 128 bytes apart from shared data; shared data still costs: access it less \
+             often, for example by a counter per thread that is summed up at the end",
         ),
         Answer::NotFound | Answer::Unknown
             if costs(&sharing.proofs) && padded(Answer::NotFound) =>
         {
             Some(
-                "not between heap objects. What running at the same time costs may be fields of one object or statics \
-             (look at them with --symbol or --address), the same bytes used by all, or locks",
+                "no false sharing between heap objects. The cost of running at the same time may come from fields of \
+                 one object or statics (watch them with --symbol or --address), from shared bytes, or from locks",
             )
         }
         Answer::Unknown if costs(&sharing.proofs) => Some(
-            "what running at the same time costs may be fields of one object or statics (look at them with --symbol or \
-             --address), heap objects that were not padded, the same bytes used by all, or locks",
+            "the cost of running at the same time may come from fields of one object or statics (watch them with \
+             --symbol or --address), from heap objects that were not padded, from shared bytes, or from locks",
         ),
         _ => None,
     }
@@ -254,9 +264,9 @@ pub fn text(sharing: &Sharing, style: Style) -> String {
         Answer::Mixed => "mixed (beside true sharing)",
         Answer::NotFound => "not found",
         Answer::Unknown if costs(&sharing.proofs) => {
-            "? (running at the same time costs, and no proof could tell what of)"
+            "? (running at the same time costs, and no proof shows why)"
         }
-        Answer::Unknown => "? (no proof could tell)",
+        Answer::Unknown => "? (no proof has an answer)",
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", style.bold(&sharing.head));
@@ -268,7 +278,7 @@ pub fn text(sharing: &Sharing, style: Style) -> String {
         text += &runs.table(style);
     }
     if !touches.rows.is_empty() {
-        text += "\nwho used which bytes\n";
+        text += "\naccesses by thread\n";
         text += &touches.table(style);
     }
     text.push('\n');

@@ -188,7 +188,7 @@ impl Collected {
     }
 }
 
-/// Waits for records, or for the end, which is told.
+/// Waits for records or for the end. Returns false at the end.
 fn wait(rings: &[Sampler], has_ended: &mut [bool], stop: &OwnedFd, is_full: bool) -> bool {
     let mut places = vec![PollFd::new(stop, PollFlags::IN)];
     let mut waited: Vec<usize> = Vec::new();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_lost_and_counted() {
+    fn unread_samples_are_counted_as_lost() {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
         const LEN: usize = 256 << 20;
         let event = super::super::Event::named("page-faults").unwrap();

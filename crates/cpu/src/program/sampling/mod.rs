@@ -1,9 +1,9 @@
-//! Where in a program something happens: every so many events the kernel notes the address of the instruction.
+//! Sampling of events by instruction address: every N events the kernel records the address.
 //!
-//! Misses need hardware counters; page faults and CPU time are the kernel's own, and go the same way. An address
-//! becomes a line by what its process had mapped then, so that libraries, programs that are moved, children and
-//! what they become by exec(3) are told apart. Where that is not known (code that a program wrote into its memory, files
-//! that are gone) the place is unknown, and is counted as that.
+//! Cache misses need hardware counters; page faults and CPU time come from the kernel, in the same records. An address
+//! becomes a source line by the mappings of its process at that time, so libraries, relocated programs, child processes
+//! and programs started by exec(3) are distinguished. If the mapping is unknown (generated code, deleted files) the
+//! location is unknown and is counted as unknown.
 //!
 //! # Layout
 //! - `event`: what can be sampled; `open`: opening it on each CPU, with the least skid that there is
@@ -12,8 +12,8 @@
 //! - this file: beginning, ending, and what came of it
 //!
 //! # Kernel
-//! 4.1 and later: those before do not say how large a buffer is. From 5.12 on files are known by their build ID, before by their inode; from 6.0 on the kernel counts
-//! what was lost by itself.
+//! 4.1 and later: earlier kernels do not report the size of the ring buffer. From 5.12 on files are identified by build ID,
+//! before by inode; from 6.0 on the kernel counts lost records.
 
 mod collect;
 mod event;
@@ -106,7 +106,7 @@ impl Sampling {
         let count = threads.len();
         let ids = threads.clone();
         Sampling::start(event, period, &Whose::Threads(threads), || {
-            // After sampling has begun: what is mapped meanwhile is told twice, and not missed.
+            // After sampling has begun: a file that is mapped meanwhile is listed twice instead of missed.
             let mut spaces = Spaces::default();
             let (mapped, why) = match mappings_of_any(pid, &ids) {
                 Ok(mapped) => (mapped, None),
@@ -185,7 +185,7 @@ impl Sampling {
     }
 }
 
-/// What a process has mapped, by its first thread, or by another one if that has ended: then it has nothing.
+/// Mappings of a process, read from its first thread, or from another thread if that has ended, as it then has none.
 fn mappings_of_any(pid: u32, threads: &[u32]) -> Result<Vec<Mapping>, Error> {
     let mapped = mappings_of(pid)?;
     if !mapped.is_empty() {
@@ -205,9 +205,9 @@ impl Drop for Sampling {
 /// Samples of a program.
 #[derive(Debug)]
 pub struct Samples {
-    /// What was sampled.
+    /// The sampled event.
     pub event: &'static Event,
-    /// Every so many there is a sample.
+    /// Events per sample.
     pub period: u64,
     /// How far addresses may be from where it happened.
     pub skid: Skid,
@@ -247,7 +247,7 @@ impl Samples {
         self.collected.garbled
     }
 
-    /// Samples in places beyond the most that are told apart.
+    /// Samples in locations beyond the maximum number of distinct locations.
     #[must_use]
     pub const fn beyond(&self) -> Tally {
         Tally::from_samples(self.collected.beyond, self.period)
@@ -259,8 +259,8 @@ impl Samples {
         self.collected.counted_ratio
     }
 
-    /// The places with the most events, the first ones first: by line, else by function, else by file. What has no place
-    /// at all is one of them, in `?`.
+    /// The locations with the most events, most events first: by line, else by function, else by file. Samples without a
+    /// location are summed up as `?`.
     ///
     /// # Cost
     /// Reads the debug information of each file that a sample is in.
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_mapped_is_known_by_any_of_its_threads() {
+    fn mappings_are_read_from_any_thread() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let ended = child.id();
         // One that has ended has nothing mapped, and is there until it is waited for.

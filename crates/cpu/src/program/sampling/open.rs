@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_not_sampled() {
+    fn ended_process_is_not_sampled() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();

@@ -59,7 +59,7 @@ pub(super) fn said(record: &Record<'_>) -> Said {
     let Ok(parsed) = record.parse_record() else {
         return Said::Garbled;
     };
-    // As all records end with the time, but those of samples, which have it among what was asked for.
+    // Records other than samples end with the time; in samples it is one of the requested members.
     let bytes = record.to_contiguous();
     let time = bytes
         .last_chunk()
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_or_held_up_is_told() {
+    fn lost_and_throttled_samples_are_parsed() {
         let lost = Lost { id: 1, lost: 42 };
         assert_eq!(meaning(Record::Lost(lost), 0, 9), Said::Lost(42), "lost");
         let lost = LostSamples { lost: 5 };

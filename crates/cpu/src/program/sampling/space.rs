@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_over_it_counts() {
+    fn later_mapping_replaces_the_earlier_one() {
         let mut spaces = spaces();
         let other = Path::new("/lib/other.so");
         spaces.map(7, 0x3000..0x4000, 0, other, Identity::Inode(2));

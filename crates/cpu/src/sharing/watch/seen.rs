@@ -12,7 +12,7 @@ use super::{Piece, PieceUse, Watch};
 /// Number of rounds that must agree.
 const FEWEST: usize = 2;
 
-/// A thread that ran in one of so many rounds at most was hardly there, whatever it did.
+/// Divisor of the rounds: a thread that ran in at most a tenth of them hardly matters.
 const RARELY: usize = 10;
 
 impl Touch {
@@ -189,7 +189,7 @@ impl Watch {
             .values()
             .flat_map(|piece| piece.threads.values())
             .any(|one| one.writes > 0);
-        // Of single bytes there is nothing left to be told apart.
+        // A piece of one byte cannot be divided further.
         let is_shared = self
             .pieces
             .values()
@@ -202,7 +202,7 @@ impl Watch {
             _ if is_shared && moments != Some(Moments::Open) => LineUse::TrueSharing,
             _ => return None,
         };
-        // What one thread alone does is its own affair.
+        // Accesses of a single thread are not sharing.
         let mut others = self
             .ran
             .keys()
@@ -255,12 +255,12 @@ impl Watch {
                 let (apart, windows) = self.apart();
                 let says = match alone >= FEWEST {
                     true => format!(
-                        "{line}: in {alone} of {rounds} rounds one thread wrote beside what another one used, and neither \
-                         ever touched the other's bytes"
+                        "{line}: in {alone} of {rounds} rounds one thread wrote next to bytes of another thread, and \
+                         neither accessed the other's bytes"
                     ),
                     false => format!(
-                        "{line}: work moves between threads; in {apart} of {windows} moments one thread wrote beside what \
-                         another one used, and neither touched the other's bytes"
+                        "{line}: work moves between threads; in {apart} of {windows} moments one thread wrote next to \
+                         bytes of another thread, and neither accessed the other's bytes"
                     ),
                 };
                 (Answer::Found, says)
@@ -268,44 +268,43 @@ impl Watch {
             Some(LineUse::Mixed) => (
                 Answer::Mixed,
                 format!(
-                    "{line}: threads use the same bytes, and other bytes of it alone: true and false sharing, of which \
-                     padding mends the second alone"
+                    "{line}: threads share some bytes, and use other bytes alone: true and false sharing; padding fixes \
+                     only false sharing"
                 ),
             ),
             Some(LineUse::TrueSharing) => (
                 Answer::NotFound,
                 format!(
-                    "{line}: threads use the same bytes: true sharing, which padding does not mend"
+                    "{line}: threads use the same bytes: true sharing, which padding does not fix"
                 ),
             ),
-            Some(LineUse::OnlyReads) => (Answer::NotFound, format!("{line}: it is only read")),
+            Some(LineUse::OnlyReads) => (Answer::NotFound, format!("{line}: only read")),
             Some(LineUse::OneThread) => (
                 Answer::NotFound,
-                format!("{line}: one thread alone used it, in {rounds} rounds"),
+                format!("{line}: only one thread used it, in {rounds} rounds"),
             ),
             Some(LineUse::Nothing) => (
                 Answer::Unknown,
-                format!("{line}: nobody touched it in {rounds} rounds: is it the right address?"),
+                format!("{line}: no access in {rounds} rounds: check the address"),
             ),
             None if self.left_out > 0 => (
                 Answer::Unknown,
                 format!(
-                    "{line}: {} threads were not watched, as {MOST_THREADS} are the most: what they do here is not \
-                     known",
+                    "{line}: {} threads were not watched, as the maximum is {MOST_THREADS}: their accesses are unknown",
                     self.left_out
                 ),
             ),
             None if self.judged() == Some(Moments::Open) => (
                 Answer::Unknown,
                 format!(
-                    "{line}: threads use the same bytes, and too few moments show whether at the same time: work may move \
-                     between threads"
+                    "{line}: threads use the same bytes, but too few moments show whether at the same time: work may \
+                     move between threads"
                 ),
             ),
             None => (
                 Answer::Unknown,
                 format!(
-                    "{line}: too little was seen in {rounds} rounds: it ended too soon, or its threads hardly ran"
+                    "{line}: too few accesses in {rounds} rounds: the program ended too soon, or its threads hardly ran"
                 ),
             ),
         };
@@ -448,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_there_left_nothing_alone() {
+    fn absent_thread_does_not_prove_absence_of_accesses() {
         let beside = |ran| {
             [
                 glance(1, 0, 5, true),
@@ -476,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_use_is_halved_and_looked_at_anew() {
+    fn shared_piece_is_halved_and_watched_again() {
         let mut watch = seen(1, &[glance(1, 0, 5, true), glance(2, 0, 5, true)]);
         let halves: Vec<(u64, u64)> = watch
             .pieces
