@@ -1,12 +1,11 @@
-//! What `cachewise record` costs on this machine as it is: CPU time at an interval of one second, and bytes an hour.
+//! Cost of `cachewise record` on this machine as it is: CPU time at an interval of one second, and bytes an hour.
 //!
 //! `cargo bench -p cachewise --bench record`, as root: without BPF there is less to record.
 //!
-//! It records for `CACHEWISE_BENCH_SECONDS` (120). CPU time is that of the recorder alone (utime and stime of
-//! /proc/PID/stat) between the first sample and the last, so that the start is not in it. Bytes are those of
-//! the file, and of the file packed by `zstd` and `gzip` where they are there; the hour is the time recorded
-//! scaled up. An idle machine is one on which nobody else works: the table says how busy this one was.
-//! `CACHEWISE_TABLE=PATH` writes the table there too. Without `--bench` all is short.
+//! It records for `CACHEWISE_BENCH_SECONDS` (120). CPU time is that of the recorder (utime and stime of /proc/PID/stat)
+//! between the first sample and the last, without the start. Bytes are those of the file, and of the file packed by
+//! `zstd` and `gzip` if installed, scaled up to an hour. A machine is idle if no other program works: the table shows how
+//! busy this one was. `CACHEWISE_TABLE=PATH` writes the table there too. Without `--bench` all is short.
 
 #[path = "../../probe/benches/support/number.rs"]
 mod number;

@@ -1,11 +1,11 @@
-//! What a scrape of `cachewise serve` takes, with many processes that have used the page cache.
+//! Cost of a scrape of `cachewise serve`, with many processes that have used the page cache.
 //!
 //! `cargo bench -p cachewise --bench serve`, as root: without BPF there are no processes to count.
 //!
-//! So many processes read a file and stay. Then `/metrics` is asked for once a round, over a new connection
-//! each time, as Prometheus does after a while; every process reads again between two rounds in turn, so that a
-//! scrape has news of some. The table has the median and quartiles of the time to the last byte, and the CPU time
-//! of the server for a scrape (from /proc/PID/stat, in ticks: over all rounds).
+//! The processes read a file and stay. Then each round requests `/metrics` once, over a new connection, as Prometheus
+//! does after a while. Between two rounds one process after the other reads again, so that a scrape has new counts of
+//! some. The table has the median and quartiles of the time to the last byte, and the CPU time of the server for a
+//! scrape (from /proc/PID/stat, in ticks: over all rounds).
 //!
 //! `CACHEWISE_BENCH_PROCESSES` sets how many processes (500), `CACHEWISE_BENCH_PAIRS` the rounds (50);
 //! `CACHEWISE_TABLE=PATH` writes the table there too. Without `--bench` all is short.

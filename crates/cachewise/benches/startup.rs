@@ -1,13 +1,12 @@
-//! What a start of `cachewise` takes, and what `stat` takes while it waits.
+//! Time of a start of `cachewise`, and CPU time of `stat` while it waits.
 //!
 //! `cargo bench -p cachewise --bench startup`, as root: without BPF there is nothing to start up.
 //!
-//! - In each round `true` alone, `cachewise run -- true` and `cachewise stat 0.01 1` run in turn, the first
-//!   changing from round to round. The table has medians and quartiles of wall time, of what is more than
-//!   `true` in the same round, and of CPU time (of the command and its children, as wait4(2) tells).
-//!   `stat 0.01 1` waits for 10 ms of its time.
-//! - `stat 1` runs for one second and for ten, three times in turn. Nine seconds more for what CPU time more:
-//!   the share of a core, free of the start. It is what `stat` itself uses, on the machine as it is.
+//! - Each round runs `true` alone, `cachewise run -- true` and `cachewise stat 0.01 1` in turn, in changing order. The
+//!   table has medians and quartiles of wall time, of the excess over `true` in the same round, and of CPU time (of the
+//!   command and its children, from wait4(2)). `stat 0.01 1` waits for 10 ms of its time.
+//! - `stat 1` runs for one second and for ten, three times in turn. The additional CPU time of the nine seconds is the
+//!   share of a core without the start. It is the use of `stat` itself, on the machine as it is.
 //!
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (25), `CACHEWISE_BENCH_SECONDS` the longer run of `stat`
 //! (10); `CACHEWISE_TABLE=PATH` writes the tables there too. Without `--bench` all is short.
@@ -46,7 +45,7 @@ const NAMES: [&str; 3] = [
     "`cachewise stat 0.01 1`",
 ];
 
-/// What a command took, in milliseconds.
+/// Time of a command, in milliseconds.
 #[derive(Clone, Copy)]
 struct Sample {
     wall: f64,

@@ -1,4 +1,4 @@
-//! What `top` itself costs: its CPU time over a while, at an interval of a second, on this machine as it is.
+//! Cost of `top` itself: its CPU time over a while, at an interval of a second, on this machine as it is.
 //!
 //! The goal is 1 % of a core on an idle machine. `make bench-view`, as root for exact numbers.
 

@@ -22,7 +22,7 @@ use cachewise_cli::child::Course;
 /// Residency after the run costs five system calls a file; of more files than this, the heaviest.
 const RESIDENCY_OF: usize = 10_000;
 
-/// What is asked about a file as it is now.
+/// Present properties of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Its size: one system call, however large it is.
@@ -141,7 +141,7 @@ fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<
     sums
 }
 
-/// How much there is to say of a ledger, for the order: bytes asked for, whichever way.
+/// Sort key of a ledger: bytes requested in any way.
 fn weight(ledger: &Ledger, page: u64) -> u64 {
     let faults = ledger[Counter::FaultRequests] + ledger[Counter::FaultReadaheadPages];
     ledger[Counter::ReadRequestedBytes]
@@ -151,7 +151,7 @@ fn weight(ledger: &Ledger, page: u64) -> u64 {
         + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
 }
 
-/// The files of a snapshot, the heaviest first; so many of them are looked at as they are now.
+/// The files of a snapshot, the most active first. `look` is read of the first `looked_at` of them.
 pub fn file_rows(
     snapshot: &Snapshot,
     page: PageSize,
@@ -257,8 +257,8 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
     }
 }
 
-/// The size of a file that is not asked for it now: it may have grown since, and one that was made by who used
-/// it was empty at first.
+/// The size of a file whose present size is not read: it may have grown since, and a file that the same process created
+/// was empty at first.
 fn size_at_first(info: &FileInfo) -> Count {
     match (info.kind, info.size.0) {
         (FileKind::BlockDevice | FileKind::Internal, size) => Measured::Exact(size),
@@ -342,7 +342,7 @@ pub fn process_rows(
             (process.id, row)
         })
         .collect();
-    // The row of what found no room in the table belongs to nobody in particular.
+    // The overflow row, which sums up rows beyond the size of the table, belongs to no process.
     let others: Ledger = snapshot
         .rows
         .iter()
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_read_calls_got_elsewhere_is_the_rest_or_unknown() {
+    fn bytes_read_outside_of_files_are_the_rest_or_unknown() {
         let mut total = Ledger::default();
         total.set(Counter::ReadRequestedBytes, 100);
         total.set(Counter::DirectReadBytes, 50);

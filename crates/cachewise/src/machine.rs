@@ -1,4 +1,4 @@
-//! What both commands ask of the machine around them.
+//! Queries of several commands to the machine.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,9 +20,9 @@ use rustix::process::{Resource, getrlimit};
 /// may not get all of them.
 pub const ENOUGH_FILES: u64 = 128;
 
-/// What is needed where the kernel says that it does not know the call.
+/// Requirement that is missing if the kernel does not know bpf(2).
 pub const BPF: &str =
-    "a kernel with bpf(2) (CONFIG_BPF_SYSCALL), and no seccomp profile that says there is none";
+    "a kernel with bpf(2) (CONFIG_BPF_SYSCALL), and a seccomp profile that allows it";
 
 /// The back end of a probe, with the kernel memory that it takes.
 pub fn backend(probe: &Probe, kernel: &Kernel) -> Backend {
@@ -52,7 +52,7 @@ pub fn kernel_memory(kernel: &Kernel) -> Count {
     }
 }
 
-/// What to say where numbers are estimated, and how to get exact ones.
+/// Note on estimates: the reason, and how to get exact numbers.
 pub fn why_estimates(error: Error) -> String {
     format!(
         "these are estimates from procfs, because {}",
@@ -72,16 +72,16 @@ pub fn why_no_probe(error: Error) -> String {
         _ if error.lacks_bpf() => format!("it needs {BPF}"),
         (_, ErrorKind::Denied) => what_lets_in().into(),
         (_, ErrorKind::Unsupported) => {
-            "it needs a kernel of 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
+            "use Linux 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows the kernel's message".into()
         }
-        _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
+        _ => "set CACHEWISE_BPF_LOG=1 to see the kernel's message".into(),
     };
     let why = explain(&anyhow::Error::from(error));
     format!("{why}; for exact numbers {way_out}")
 }
 
-/// What kind of failure it is, to the user: without the rights, and locked down, a kernel says "invalid" of what it would
-/// let root do.
+/// The kind of a failure for the user: without capabilities, or locked down, a kernel returns "invalid" for calls that it
+/// would permit to root.
 pub fn kind_of(error: &Error) -> ErrorKind {
     match error {
         Error::KernelTypes { .. } => error.kind(),
@@ -94,21 +94,20 @@ pub fn kind_of(error: &Error) -> ErrorKind {
     }
 }
 
-/// What to do where programs are not let into the kernel.
+/// The fix if the kernel does not permit BPF programs.
 pub fn what_lets_in() -> &'static str {
-    // What root of the machine sees: all numbers, by themselves.
+    // The mapping of the initial user namespace: all ids, to themselves.
     let uids = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let in_namespace = !uids.is_empty() && !uids.split_whitespace().eq(["0", "0", "4294967295"]);
     if is_locked_down() {
-        "boot without lockdown=confidentiality, under which no program may read the kernel's memory; integrity is no \
-         hindrance"
+        "boot without lockdown=confidentiality, which forbids programs to read kernel memory; lockdown=integrity is fine"
     } else if in_namespace {
         "run it as root outside of this user namespace, whose capabilities do not count for this"
     } else if may_load_programs() && has_seccomp_filter() {
         "allow bpf(2) and perf_event_open(2) in the seccomp profile of this container or service: the capabilities are \
          there"
     } else if may_load_programs() {
-        "see what the kernel said with CACHEWISE_BPF_LOG=1: the rights are there"
+        "set CACHEWISE_BPF_LOG=1 to see the kernel's message: the capabilities are there"
     } else {
         "run it as root, or with CAP_BPF and CAP_PERFMON (cachewise doctor --setcap)"
     }
@@ -148,8 +147,8 @@ pub fn named(pid: u32) -> String {
     }
 }
 
-/// Who may look at what a process has, as the kernel's rule for tracing it goes; root without the capabilities that
-/// the process has may not.
+/// Text: the users who may read /proc of a process, by the kernel's rule for tracing. Root without the capabilities of
+/// the process may not.
 pub fn who_may_look(pid: u32) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!(
@@ -172,7 +171,7 @@ pub fn cgroup_filter(kernel: &Kernel, path: &Path) -> Result<(CgroupFilter, Stri
         .context("cannot watch a control group")?;
     let Some(level) = cgroup.level else {
         bail!(
-            "the depth of control group {} cannot be known from inside a cgroup namespace",
+            "cannot watch control group {}: its depth is unknown inside a cgroup namespace; run outside of the container",
             cgroup.name
         );
     };

@@ -11,17 +11,17 @@ use cachewise_units::Bytes;
 use console::Term;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-/// What is done sooner is not worth a line.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Minimum duration of work that gets a progress bar.
+const BAR_DELAY: Duration = Duration::from_millis(500);
 
 /// How often a meter is read.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a terminal shows where Ctrl-C is typed: `^C`, and `^Z` is as wide.
+/// Columns of `^C`, which a terminal echoes after the bar; `^Z` has the same width.
 const TYPED: u16 = 2;
 
-/// Where bars are drawn: on standard error, and not to the end of the line. What is typed there would begin another one,
-/// and the bar stay for ever.
+/// The target of progress bars: standard error, without the last columns, as an echoed `^C` would wrap the line and leave
+/// the bar on the screen.
 pub fn on_stderr() -> ProgressDrawTarget {
     ProgressDrawTarget::term_like(Box::new(Narrow(Term::buffered_stderr())))
 }
@@ -79,7 +79,7 @@ impl TermLike for Narrow {
 pub struct Meter {
     counts: Arc<Counts>,
     bar: ProgressBar,
-    /// The thread, and what ends it when dropped; `None` where nobody would see it.
+    /// The thread, and the channel that ends it when dropped; `None` without a terminal.
     drawn: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
@@ -103,10 +103,10 @@ impl Meter {
         if std::io::stderr().is_terminal() {
             let (sender, ended) = channel::<()>();
             let draw = move || {
-                let mut wait = PATIENCE;
+                let mut wait = BAR_DELAY;
                 while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
                     counts.show(&bar);
-                    if wait == PATIENCE {
+                    if wait == BAR_DELAY {
                         bar.set_draw_target(on_stderr());
                         wait = TICK;
                     }
@@ -119,12 +119,12 @@ impl Meter {
         meter
     }
 
-    /// So many bytes more are to be worked on.
+    /// Adds bytes to the planned work.
     pub fn plan(&self, bytes: Bytes) {
         self.counts.planned.fetch_add(bytes.0, Ordering::Relaxed);
     }
 
-    /// So many bytes more are done.
+    /// Adds bytes to the finished work.
     pub fn advance(&self, bytes: Bytes) {
         self.counts.done.fetch_add(bytes.0, Ordering::Relaxed);
     }

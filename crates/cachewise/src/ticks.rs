@@ -1,4 +1,4 @@
-//! From tick to tick, until somebody wants an end: the clock of `stat`, `top -b` and `doctor`.
+//! Fixed-interval ticker, interruptible: the clock of `stat`, `top -b` and `doctor`.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ impl Ticks<'_> {
         }
     }
 
-    /// Waits until this long after the tick before; returns whether an end was asked for meanwhile.
+    /// Waits until `interval` after the previous tick; returns whether an end was requested meanwhile.
     ///
     /// # Errors
-    /// If nobody could ask for one any more.
+    /// The sender of requests is gone.
     pub fn next(&mut self, interval: Duration) -> Result<bool> {
         let now = Instant::now();
         self.due += interval;

@@ -1,4 +1,4 @@
-//! How a command that acts on files ended, and how far it is.
+//! Exit status and progress of commands that act on files.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,11 @@ use cachewise_residency::Progress;
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 
-/// How it ended: by a signal, in part, or well.
+/// The exit status: that of the signal that interrupted the command, failure, or success.
 pub fn status(interrupt: &Interrupt, is_failed: bool) -> ExitCode {
     match interrupt.status() {
         Some(status) => {
-            tell("interrupted: what is said above was done, the rest was left alone");
+            tell("interrupted: the work shown above was done, the rest was not");
             status
         }
         None => output::status(is_failed),

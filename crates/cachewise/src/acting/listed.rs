@@ -51,7 +51,7 @@ pub fn open(target: &Target, paths: &[PathBuf]) -> Result<Show> {
     Show::open(&target.output, plan)
 }
 
-/// What is worked on, and how.
+/// Work on the files of a command.
 pub struct Job<'a> {
     /// For messages.
     pub verb: &'a str,
@@ -87,7 +87,7 @@ pub fn each_listed<T: Send>(
         Ok(match is_beyond(target.range(), inode.size) {
             false => Done::File(work(path, file, &inode)?),
             true if paths.iter().any(|named| named == path) => Done::Failed(format!(
-                "{}: --range begins at byte {}, and the file has {}: name a part that it has",
+                "{}: --range begins at byte {}, beyond the size of the file, {} bytes: choose a smaller offset",
                 escaped(path),
                 target.range().start,
                 inode.size.0
@@ -119,7 +119,7 @@ pub fn each_listed<T: Send>(
                     let counts = not_opened.counts(&inode);
                     let found = Found {
                         before: Some(counts.map(|counts| counts.cached.0)),
-                        note: Some("a file of FUSE, not opened for a dry run".to_owned()),
+                        note: Some("a FUSE file, not opened for a dry run".to_owned()),
                         ..Found::new(path, inode.size.0, counts)
                     };
                     meter.aside(|| listing.changed(found, rank))
@@ -144,7 +144,7 @@ pub fn each_listed<T: Send>(
     let answer = listing.finish()?;
     if beyond > 0 {
         tell(&format!(
-            "note: {} before --range begins, and {} left alone",
+            "note: {} before --range begins, and {} skipped",
             match beyond {
                 1 => "1 file ends".to_owned(),
                 _ => format!("{beyond} files end"),
@@ -161,7 +161,7 @@ pub fn each_listed<T: Send>(
     Ok(None)
 }
 
-/// Nothing of a file is meant. Of an empty one nothing would be in any case.
+/// Whether the range is beyond the end of the file. An empty file has no pages in any case.
 fn is_beyond(range: ByteRange, size: Bytes) -> bool {
     range.start > 0 && range.start >= size.0
 }

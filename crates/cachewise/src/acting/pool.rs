@@ -38,7 +38,7 @@ impl Purpose {
     }
 }
 
-/// What came of a path.
+/// Result of work on a path.
 pub enum Done<T> {
     /// It was worked on.
     File(T),
@@ -71,7 +71,7 @@ pub fn each_file<T: Send>(
         let is_named = error
             .path()
             .is_some_and(|path| paths.iter().any(|named| named == path));
-        // What has no pages is left alone where it was not asked for: /proc and /sys are full of it.
+        // Files without pages are errors only if the user named them: /proc and /sys are full of them.
         let is_nothing = matches!(
             error.unknown(),
             Some(Unknown::MadeUp | Unknown::NotAFile(_) | Unknown::Dax)
@@ -85,7 +85,7 @@ pub fn each_file<T: Send>(
     let threads = threads(select.threads).get();
     let (found, waiting) = sync_channel::<PathBuf>(WAITING);
     let (done, results) = sync_channel::<Done<T>>(WAITING);
-    // The workers' alone: when none is left, whoever finds files is told so.
+    // Only workers hold it: when none is left, sending fails, which ends the walk.
     let waiting = Arc::new(Mutex::new(waiting));
     let is_cancelled = || cancel.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ pub fn each_file<T: Send>(
                 }
             });
         };
-        start_thread_in(scope, "find", find).context("cannot look for files")?;
+        start_thread_in(scope, "find", find).context("cannot start the thread that lists files")?;
         let mut workers = 0;
         let mut refused = None;
         for _ in 0..threads {
@@ -111,7 +111,7 @@ pub fn each_file<T: Send>(
             let (work, failed) = (&work, &failed);
             let worker = start_thread_in(scope, "work", move || {
                 loop {
-                    // Poisoned only if another worker panicked while it waited: then nobody works on.
+                    // Poisoned if another worker panicked while it held the lock: then the others end too.
                     let Ok(path) = waiting.lock().map(|waiting| waiting.recv()) else {
                         return;
                     };
@@ -152,11 +152,11 @@ pub fn each_file<T: Send>(
         drop((waiting, done));
         // Fewer than wanted work as well, and none at all cannot.
         if let (0, Some(error)) = (workers, refused) {
-            return Err(error).context("cannot work on files");
+            return Err(error).context("cannot start a worker thread");
         }
         let mut result = Ok(());
         for done in results {
-            // What is under way is waited for, whatever becomes of the output.
+            // Results of started work are drained even if the output has failed.
             if result.is_ok() {
                 result = take(done);
             }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_workers_that_have_gone() {
+    fn walk_does_not_wait_for_ended_workers() {
         let directory = tempfile::tempdir().expect("a directory can be made");
         for number in 0..3 * WAITING {
             fs::write(directory.path().join(number.to_string()), "x").expect("it is ours");

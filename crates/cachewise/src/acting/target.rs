@@ -34,7 +34,7 @@ impl Target {
         self.range.unwrap_or(ByteRange::starting_at(0))
     }
 
-    /// The columns asked for, or what was there before and after.
+    /// Columns of `--columns`, or the residency before and after.
     pub fn fields(&self) -> Vec<&'static Field> {
         const COLUMNS: [&str; 6] = [
             "file_size_bytes",
@@ -68,12 +68,12 @@ fn parse_range(text: &str) -> Result<ByteRange, String> {
     };
     if range.len == 0 && !length.is_empty() {
         return Err(format!(
-            "a part without a byte; from there to the end is {start}:"
+            "invalid length 0: write {start}: for the part from there to the end"
         ));
     }
     // No offset of a file is larger than an i64.
     match start.checked_add(range.len) {
         Some(_) if start <= i64::MAX as u64 => Ok(range),
-        _ => Err("it goes beyond the largest offset that a file can have, 2^63".into()),
+        _ => Err("the range ends beyond 2^63, the largest offset of a file".into()),
     }
 }

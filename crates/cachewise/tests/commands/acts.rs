@@ -67,7 +67,7 @@ fn change(command: &mut Command) -> ((u64, u64), Ended) {
 
 fn ranges() {
     for (value, why) in [
-        ("1M:0", "without a byte"),
+        ("1M:0", "invalid length 0"),
         ("18446744073709551615:2", "largest offset"),
         ("18446744073709551616", "18446744073709551616"),
         ("9223372036854775808", "largest offset"),
@@ -302,11 +302,11 @@ fn dry_run() {
     );
     let pinned = pin(&file, 16);
     let (all, ended) = change(&mut act("evict", &["-N"], &file));
-    ended.says("nothing was put out", "it says so");
+    ended.says("nothing was evicted", "it says so");
     assert_eq!(
         (all, resident(&file)),
         ((16, 16), 16),
-        "nor was anything put out for one"
+        "a dry run evicts nothing"
     );
     let ended = Ended::of(&mut act("evict", &["-N"], &file)).expect(0, "it can be asked");
     let by = "would stay: 16 locked by commands";
@@ -315,7 +315,10 @@ fn dry_run() {
         "who holds it is known before: {}",
         ended.out()
     );
-    ended.says("show when it is done", "and what is not is said");
+    ended.says(
+        "cannot predict pages that are in use",
+        "and it says what is unknown",
+    );
     drop(pinned);
     undisturbed(|| {
         dirty(&file);
@@ -397,7 +400,7 @@ fn dirty_and_mapped() {
         drop(holder);
         let ended = Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "it can be done");
         let (stayed, synced) = (stayed.out(), synced.out());
-        // By the kernel's count: there was something to stay, and nobody else took it.
+        // By the counts of the kernel: pages were dirty, and no other program reclaimed them.
         let lasted = [begun, unwritten]
             .iter()
             .all(|states| states.dirty.0 + states.writeback.0 > 0)
@@ -440,7 +443,8 @@ fn in_memory_only() {
     fs::write(&path, vec![1; 4 * page_size() as usize]).expect("it can be written");
     let ended = Ended::of(&mut act("evict", &["--sync"], &path)).expect(0, "it is no failure");
     assert!(
-        ended.out().contains("4 in memory only") && ended.out().contains("0 pages went, 4 stayed"),
+        ended.out().contains("4 in memory only")
+            && ended.out().contains("0 pages evicted, 4 stayed"),
         "there is no other place for it: {}",
         ended.out()
     );
@@ -585,20 +589,17 @@ fn nobody_is_told_so() {
         ended.out().contains('?')
             && ended
                 .out()
-                .contains("asked the kernel to drop 1 file; what went is not shown to you"),
+                .contains("asked the kernel to evict 1 file; the result is unknown"),
         "0 would be a lie, and 100 % too: {}",
         ended.out()
     );
     let size = cachewise_units::Bytes(8 * page_size()).to_string();
     for (arguments, says) in [
-        (&["warm"][..], format!("asked for {size} of 1 file")),
-        (&["warm", "-N"], format!("would ask for {size} of 1 file")),
-        (
-            &["evict", "-N"],
-            "what is resident is not shown to you".into(),
-        ),
+        (&["warm"][..], format!("requested {size} of 1 file")),
+        (&["warm", "-N"], format!("would request {size} of 1 file")),
+        (&["evict", "-N"], "residency is unknown".into()),
     ] {
-        let ended = nobody(arguments).expect(2, "what there is, or was, is not told");
+        let ended = nobody(arguments).expect(2, "residency is unknown");
         assert!(
             ended.out().contains(&says),
             "{arguments:?}: {}",

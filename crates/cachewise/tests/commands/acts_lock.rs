@@ -98,7 +98,7 @@ fn stay_until_it_ends() {
         let by = format!("{PAGES} locked by cachewise ({})", locking.pid());
         let out = evicted(&file);
         assert!(
-            out.contains(&by) && out.contains(&format!("0 pages went, {PAGES} stayed")),
+            out.contains(&by) && out.contains(&format!("0 pages evicted, {PAGES} stayed")),
             "all of it was brought in, and stays: {out}"
         );
         locking.signal(signal);
@@ -144,7 +144,7 @@ fn nothing_to_lock() {
         })
     });
     for path in [scratch.file("empty", 0), scratch.path("gone")] {
-        Ended::of(&mut lock(&[], &[&path])).expect(2, "there is nothing to keep");
+        Ended::of(&mut lock(&[], &[&path])).expect(2, "there is nothing to lock");
     }
     let good = scratch.file("good", page_size());
     let mut locking = Started::of(&mut lock(&[], &[&scratch.path("gone"), &good]));
@@ -293,7 +293,7 @@ fn an_unreadable_block_ends_it_with_an_error() {
     drop(mounted);
 }
 
-/// A program of our own that runs until it is dropped, and nobody else has.
+/// A program of our own that runs until it is dropped, and that no other process maps.
 struct Sleeper {
     path: PathBuf,
     running: Started,
@@ -344,8 +344,8 @@ fn sizes_and_patterns() {
     let scratch = Scratch::new();
     let _sleeper = Sleeper::new(&scratch);
     for (arguments, says) in [
-        (&["--max-file=1k"][..], "1 file left out by --max-file"),
-        (&["--max-total=1k"], "1 file left out by --max-total"),
+        (&["--max-file=1k"][..], "1 file omitted by --max-file"),
+        (&["--max-total=1k"], "1 file omitted by --max-total"),
         (&["--exclude=sleep*"], "0 pages of 0 files"),
     ] {
         let mut following = follow(&scratch, arguments);
@@ -475,7 +475,7 @@ fn nobody_is_told_the_limit() {
         .says(&file.display().to_string(), "the message names the file");
 }
 
-/// What the dump names need not run, and is told of all the same.
+/// Files of the dump that no process maps are reported too.
 fn nobody_is_told_of_the_dump() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 1 << 20);

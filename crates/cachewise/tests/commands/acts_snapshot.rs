@@ -54,8 +54,8 @@ fn ranges(paths: &[&Path]) -> Value {
     document["rows"].clone()
 }
 
-/// Has it checked again only if the kernel says that a reclaimer took pages of these files meanwhile: what it takes
-/// leaves a trace, and what is put out, or never was brought in, leaves none.
+/// Repeats the check only if the kernel shows that pages of these files were reclaimed meanwhile: reclaim leaves shadow
+/// entries, eviction by advice does not.
 fn unless_taken(paths: &[&Path], mut check: impl FnMut() -> Result<(), String>) {
     let taken = |path: &&Path| {
         let told = cachewise_sys::resident(path).expect("root may ask");
@@ -88,7 +88,7 @@ fn the_same_ranges() {
         let before = ranges(&paths);
         let ended = Ended::of(&mut snapshot(&["save"], &[&saved, scratch.directory()]));
         ended.expect(0, "it can be saved");
-        // Before they are put out, which clears the traces of what was taken.
+        // Before the eviction, which removes shadow entries.
         let saved_from = ranges(&paths);
         if before.as_array().map_or(0, Vec::len) != 3 || saved_from != before {
             return Err(format!(
@@ -131,12 +131,12 @@ fn changed_and_gone() {
         Ended::of(&mut snapshot(arguments, &[&saved]))
             .expect(2, "two could not be done")
             .says("1 gone", "one of them is not there")
-            .says("1 changed since (--anyway", "one is another now")
+            .says("1 changed (--anyway", "one is another now")
             .says("it has changed", "with its name");
     }
     Ended::of(&mut snapshot(&["restore", "--anyway"], &[&saved]))
         .expect(2, "what is gone is gone")
-        .says("left alone: 1 file: 1 gone", "what has changed is taken");
+        .says("not restored: 1 file: 1 gone", "what has changed is taken");
     let diff = Ended::of(&mut snapshot(&["diff"], &[&saved])).expect(0, "it can be told");
     let diff = diff.out();
     assert!(diff.contains("gone") && diff.contains("changed"), "{diff}");
@@ -200,7 +200,7 @@ fn unknown_to_others() {
     };
     let diff = as_nobody(&["diff"]).says("owns the file", "and why").out();
     assert!(
-        diff.contains("16 resident then, ? now") && diff.contains("? pages came, ? went"),
+        diff.contains("16 resident then, ? now") && diff.contains("? pages gained, ? lost"),
         "what was is known, what is is not: {diff}"
     );
     for arguments in [&["restore"][..], &["restore", "-N"]] {
@@ -222,7 +222,7 @@ fn without_differences() {
         let ended = Ended::of(&mut snapshot(&["diff"], paths)).expect(0, "it can be compared");
         let out = ended.out();
         assert!(
-            out.starts_with("0 of 1 file differ: 0 pages came, 0 went; 16 resident then, 16"),
+            out.starts_with("0 of 1 file differ: 0 pages gained, 0 lost; 16 resident then, 16"),
             "nothing changed: {out}"
         );
         assert_eq!(out.lines().count(), 1, "a line, and no empty table: {out}");
@@ -268,7 +268,7 @@ fn by_another_name() {
     let diff = Ended::of(&mut snapshot(&["diff"], &[&first, &second])).expect(0, "it can be told");
     assert_eq!(
         diff.out(),
-        "0 of 1 file differ: 0 pages came, 0 went; 16 resident then, 16 in the other\n",
+        "0 of 1 file differ: 0 pages gained, 0 lost; 16 resident then, 16 in the other\n",
         "it is one file"
     );
 }
@@ -496,7 +496,8 @@ fn interrupted() {
             .count()
     };
     let had = names();
-    // A tree that takes a while. Who was faster than the signal has written a whole one, and another try is made.
+    // A tree that takes a while. If the command was faster than the signal, its snapshot is complete, and another
+    // attempt is made.
     undisturbed(|| {
         fs::write(&saved, &before).expect("it is ours");
         let mut save = Started::of(&mut snapshot(&["save"], &[&saved, Path::new("/usr")]));
@@ -568,7 +569,7 @@ fn no_file() {
     }
 }
 
-/// Nobody ever writes to its standard input, of which all is read first.
+/// Its standard input never has data; the command reads all of it first.
 fn one_signal() {
     for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
         let mut command = cachewise(["snapshot", "restore", "-"]);
@@ -584,7 +585,7 @@ fn one_signal() {
 fn a_second_ctrl_c() {
     let scratch = Scratch::new();
     let file = scratch.file("file", page_size());
-    // Nobody ever reads from it: writing to it waits.
+    // A pipe without a reader: writing to it blocks.
     let pipe = FullPipe::new(&scratch);
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" snapshot save - \"$1\" >\"$2\""]);

@@ -342,7 +342,7 @@ fn refused() {
             &["-f", "data", "-r", "1", "--memory-max", "4K"],
             "the measurement itself needs",
         ),
-        (&["-f", "data", "-d", "1", "-b", "1"], "say how much"),
+        (&["-f", "data", "-d", "1", "-b", "1"], "limit it with"),
         (
             &[
                 "-f",

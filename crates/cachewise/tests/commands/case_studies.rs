@@ -10,9 +10,9 @@ use std::path::Path;
 use crate::support::*;
 
 const MIB: u64 = 1 << 20;
-/// What case one reads; the article's 512 MiB show no more.
+/// Size of the file of case one; the 512 MiB of the article show the same.
 const FILE_BYTES: u64 = 64 * MIB;
-/// What the program of case two reads at a time.
+/// Bytes that the program of case two reads at a time.
 const BLOCK_BYTES: u64 = 32 * MIB;
 const ROUNDS: u64 = 3;
 
@@ -162,7 +162,7 @@ fn cold_in_its_own_block_size() {
     });
 }
 
-/// What every cold sequential read of a whole file shows, however large the reads are.
+/// Asserts the report of a cold sequential read of a whole file, for any size of reads.
 fn a_cold_read(report: &Report, file: &Path) {
     let pages = pages_of(file);
     let row = report.file(file);

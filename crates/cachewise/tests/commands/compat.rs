@@ -15,7 +15,10 @@ pub fn trials() -> Vec<Trial> {
         plain("fincore_and_pcstat_count", fincore_and_pcstat_count),
         plain("vmtouch_acts", vmtouch_acts),
         plain("cache_bench_prints_its_lines", cache_bench_prints_its_lines),
-        plain("what_is_refused_does_nothing", what_is_refused_does_nothing),
+        plain(
+            "unsupported_option_does_nothing",
+            unsupported_option_does_nothing,
+        ),
         plain("cachestat_and_cachetop_watch", cachestat_and_cachetop_watch),
     ]
 }
@@ -109,7 +112,7 @@ fn vmtouch_acts() {
         let mut command = called(&scratch, "vmtouch");
         Ended::of(command.args(arguments).arg(&file)).expect(0, "it is our file")
     };
-    // What is dirty would stay.
+    // Dirty pages would stay.
     rustix::fs::sync();
     vmtouch(&["-e"]);
     if resident() != Some(0) {
@@ -151,18 +154,18 @@ fn cache_bench_prints_its_lines() {
     );
 }
 
-fn what_is_refused_does_nothing() {
+fn unsupported_option_does_nothing() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 4 * page_size());
     for (tool, option, why) in [
         ("vmtouch", "-d", "as a service"),
         ("fincore", "-r", "--json"),
-        ("pcstat", "-bname", "whole"),
-        ("cachestat", "--nope", "none of the options"),
+        ("pcstat", "-bname", "in full"),
+        ("cachestat", "--nope", "unknown option"),
     ] {
         let mut command = called(&scratch, tool);
         let ended = Ended::of(command.arg(option).arg(&file));
-        let ended = ended.expect(2, "it is not taken over");
+        let ended = ended.expect(2, "it is not supported");
         assert!(ended.out.is_empty(), "{tool} {option} shows nothing");
         assert!(
             ended.err().contains(why),

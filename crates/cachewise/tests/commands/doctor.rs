@@ -236,7 +236,7 @@ fn machine() {
     );
 }
 
-/// What was found while a load went on.
+/// Findings during a load.
 struct Found(Value);
 
 impl Found {

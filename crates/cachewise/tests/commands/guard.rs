@@ -45,9 +45,9 @@ impl Filled {
         let scratch = Scratch::new();
         let file = scratch.file("file", bytes);
         let filled = Filled { group, scratch };
-        // What a reclaimer of the machine takes meanwhile is read again: the tests begin with a full group.
+        // Pages that a reclaimer of the machine evicts meanwhile are read again: tests begin with a full group.
         for _ in 0..5 {
-            // A page belongs to whoever brought it in.
+            // A page is charged to the group that inserted it.
             evict(&file);
             filled.read(&file);
             if filled.used() > bytes * 9 / 10 {
@@ -159,9 +159,9 @@ fn watched(filled: &Filled, before: &Memory, command: &mut Command) -> (Ended, u
     })
 }
 
-/// A reclaimer of the machine frees hundreds of MiB at a stroke, every few seconds, and then there is nothing left for
-/// a guard to do. By how much it did is measured, so that such an attempt is told from a guard that does nothing.
-/// Memory that others take for a moment, such as a virtual machine that starts, is memory that a guard cannot keep free.
+/// A reclaimer of the machine frees hundreds of MiB at once, every few seconds, and then a guard has nothing to reclaim.
+/// The test measures how much it freed, to distinguish such an attempt from a guard that does nothing. A guard cannot
+/// keep memory free that other programs take for a moment, for example a virtual machine that starts.
 const ATTEMPTS: u32 = 12;
 const NOISE: u64 = 32 * MIB;
 /// Free memory that is missing when the guard starts.
@@ -205,7 +205,7 @@ fn free_memory_is_held() {
     panic!("the free memory of this machine changed by itself in each of {ATTEMPTS} attempts");
 }
 
-/// What a guard said that took `taken` bytes of its group.
+/// Asserts the events of a guard that reclaimed `taken` bytes of its group.
 fn held(events: &[Value], mark: u64, taken: u64) {
     let last = events.last().expect("it did something");
     let reclaimed: Vec<&Value> = events
@@ -298,7 +298,7 @@ fn a_limit_is_back_after_kill_9() {
     signal(started.pid(), Signal::KILL);
     started.wait();
     assert_ne!(value(&path), before, "nobody has put it back");
-    // What is asked for is there already: this one has nothing else to do.
+    // The mark is reached already: this guard has nothing else to do.
     let ended = Ended::of(&mut filled.guard(&["--keep", "1M", "-d", "0.1"]));
     let ended = ended.expect(0, "the next start");
     assert_eq!(value(&path), before, "as before");

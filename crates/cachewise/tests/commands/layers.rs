@@ -1,6 +1,6 @@
-//! What lies between a program's calls and the pages: a file cut off and written anew, a file of an
-//! overlay, whose pages belong to the file in the layer below, a file system's own blocks, and subvolumes,
-//! each with a device of its own and the same inode numbers.
+//! Layers between system calls and pages: a file that is truncated and rewritten, a file of an overlay, whose pages
+//! belong to the file in the lower layer, metadata of a file system, and subvolumes, each with its own device and the
+//! same inode numbers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

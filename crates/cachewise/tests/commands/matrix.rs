@@ -27,7 +27,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A setting that changes nothing for others within seconds: read-ahead of swap.
+/// A setting without effect on other programs within seconds: readahead of swap.
 const SETTING: &str = "/proc/sys/vm/page-cluster";
 
 /// Where a matrix lies, with its results and state files.
@@ -68,7 +68,7 @@ fn setting() -> String {
         .to_owned()
 }
 
-/// What the setting is, and another value.
+/// The present value of the setting, and another value.
 fn values() -> (String, u64) {
     let before = setting();
     let number: u64 = before.parse().expect("a number");

@@ -32,8 +32,8 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What a copy holds, once it counts. The kernel knows more names than ours: that one of them is
-/// among the programs shows that we look at the right thing.
+/// The ids that a counting copy holds. The kernel knows more names than ours: one of them among the programs shows that
+/// the test looks at the right objects.
 fn probe_of(started: &Started) -> Held {
     let held = held_by(started.pid());
     assert!(
@@ -80,7 +80,7 @@ fn waiting() -> Started {
     Started::of(&mut command)
 }
 
-/// What the command prints first: its process id.
+/// The first line of the output: its process id.
 fn first_line(started: &mut Started) -> u32 {
     let line = started.line().expect("the program is there");
     String::from_utf8_lossy(&line)
@@ -144,7 +144,7 @@ fn killed_follow() {
 }
 
 fn half_way() {
-    // What was loaded before it failed goes with the process; it is looked at while the program runs.
+    // Objects that were loaded before the failure are removed with the process, which is examined while it runs.
     for limit in [16, 20, 24, 28, 32, 36] {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]);

@@ -23,8 +23,8 @@ pub fn trials() -> Vec<Trial> {
             cat_with_keep_writes_the_same_and_leaves_nothing_behind,
         ),
         plain(
-            "what_is_missing_is_said_and_the_rest_is_done",
-            what_is_missing_is_said_and_the_rest_is_done,
+            "missing_file_is_reported_and_the_rest_is_done",
+            missing_file_is_reported_and_the_rest_is_done,
         ),
         plain(
             "a_simulation_reads_nothing_and_shows_the_bound",
@@ -35,8 +35,8 @@ pub fn trials() -> Vec<Trial> {
             a_reader_that_has_gone_is_no_failure,
         ),
         plain(
-            "what_is_unknown_stays_in_the_order_given_and_is_said",
-            what_is_unknown_stays_in_the_order_given_and_is_said,
+            "unknown_files_keep_the_order_given_with_a_note",
+            unknown_files_keep_the_order_given_with_a_note,
         ),
         plain(
             "cat_refuses_its_own_output_file",
@@ -51,12 +51,12 @@ pub fn trials() -> Vec<Trial> {
             cat_with_keep_leaves_nothing_behind_when_it_is_interrupted,
         ),
         plain(
-            "what_is_no_file_is_called_what_it_is",
-            what_is_no_file_is_called_what_it_is,
+            "path_that_is_not_a_file_is_named_by_its_kind",
+            path_that_is_not_a_file_is_named_by_its_kind,
         ),
         plain(
-            "what_is_cold_stays_in_the_order_given",
-            what_is_cold_stays_in_the_order_given,
+            "cold_files_keep_the_order_given",
+            cold_files_keep_the_order_given,
         ),
         plain(
             "a_terminal_gets_no_escape_sequence_and_a_pipe_gets_the_name",
@@ -76,8 +76,8 @@ pub fn trials() -> Vec<Trial> {
             a_shuffle_of_whole_files_is_refused,
         ),
         plain(
-            "what_vanishes_under_a_walk_is_no_failure",
-            what_vanishes_under_a_walk_is_no_failure,
+            "file_that_vanishes_during_a_walk_is_no_failure",
+            file_that_vanishes_during_a_walk_is_no_failure,
         ),
     ]
 }
@@ -184,7 +184,7 @@ fn cat_with_keep_writes_the_same_and_leaves_nothing_behind() {
     assert!(plain.out[..SIZE] == kept.out, "with and without");
 }
 
-fn what_is_missing_is_said_and_the_rest_is_done() {
+fn missing_file_is_reported_and_the_rest_is_done() {
     let scratch = Scratch::new();
     cold_file(&scratch.path("file"), 1);
     for arguments in [
@@ -248,7 +248,7 @@ fn a_reader_that_has_gone_is_no_failure() {
     started.wait().expect(0, "as with cat(1) before head(1)");
 }
 
-/// As another user, who may read these files and not know what of them is resident; `None` where nobody else can be.
+/// Runs as another user, who may read these files and not see their residency; `None` if there is no other user.
 fn done_as_nobody(arguments: &[&str], scratch: &Scratch) -> Option<Ended> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: order and cat of others' files: needs root");
@@ -259,7 +259,7 @@ fn done_as_nobody(arguments: &[&str], scratch: &Scratch) -> Option<Ended> {
     Some(Ended::of(&mut command))
 }
 
-fn what_is_unknown_stays_in_the_order_given_and_is_said() {
+fn unknown_files_keep_the_order_given_with_a_note() {
     let scratch = Scratch::new();
     for (seed, name) in ["a", "b"].into_iter().enumerate() {
         cold_file(&scratch.path(name), seed as u8);
@@ -319,7 +319,7 @@ fn cat_with_keep_says_what_it_cannot_keep() {
     };
     let ended = (ended.expect(2, "what was promised cannot be kept"))
         .says("residency of file is unknown", "it says so")
-        .says("nothing of it is dropped", "and what becomes of it")
+        .says("its pages stay in the cache", "and what becomes of it")
         .says("as root", "and what to do");
     assert!(
         ended.out == fs::read(&path).expect("it is ours"),
@@ -332,7 +332,7 @@ fn cat_with_keep_leaves_nothing_behind_when_it_is_interrupted() {
         let scratch = Scratch::new();
         let path = scratch.path("file");
         cold_file(&path, 7);
-        // Nobody ever reads from it.
+        // A pipe without a reader.
         let pipe = FullPipe::new(&scratch);
         let mut command = Command::new("sh");
         command
@@ -351,7 +351,7 @@ fn cat_with_keep_leaves_nothing_behind_when_it_is_interrupted() {
     }
 }
 
-fn what_is_no_file_is_called_what_it_is() {
+fn path_that_is_not_a_file_is_named_by_its_kind() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("d")).expect("it is ours");
     done(&["cat", "d"], &scratch)
@@ -360,18 +360,15 @@ fn what_is_no_file_is_called_what_it_is() {
         .says("name a regular file", "and what to do");
 }
 
-/// What cannot be improved is not changed, as `--explain` says.
-fn what_is_cold_stays_in_the_order_given() {
+/// An order that cannot be improved stays, as `--explain` reports.
+fn cold_files_keep_the_order_given() {
     let scratch = Scratch::new();
     for (seed, name) in ["a", "b", "c"].into_iter().enumerate() {
         cold_file(&scratch.path(name), seed as u8);
     }
     let ended = done(&["order", "--explain", "b", "a", "c", "a"], &scratch)
         .expect(0, "all is known")
-        .says(
-            "the order stays that in which they were given",
-            "it says so",
-        );
+        .says("files keep the order given", "it says so");
     assert_eq!(ended.out(), "b\na\nc\n", "and so it does, each once");
 }
 
@@ -528,7 +525,7 @@ fn a_shuffle_of_whole_files_is_refused() {
     .expect(0, "a simulation has a row for it");
 }
 
-fn what_vanishes_under_a_walk_is_no_failure() {
+fn file_that_vanishes_during_a_walk_is_no_failure() {
     let scratch = Scratch::new();
     cold_file(&scratch.path("stable"), 1);
     let outcomes: Vec<Ended> = std::thread::scope(|scope| {

@@ -170,7 +170,7 @@ fn status() {
         let arguments = ["record", text(&recording), "--", "sh", "-c", script];
         Ended::of(&mut cachewise(arguments))
             .expect(code, "it ends as the command did")
-            .says("to look at: cachewise report", "and says what to do next");
+            .says("to read it: cachewise report", "and says what to do next");
         let report = json_of(&["report", text(&recording), "--json"]);
         assert_eq!(
             report["command"],
@@ -300,7 +300,7 @@ impl Drop for Small {
     }
 }
 
-/// What a recording of two samples takes: how much that is, the control groups of the machine decide.
+/// Size of a recording with two samples: it depends on the control groups of the machine.
 fn size_of_two(scratch: &Scratch) -> u64 {
     let two = scratch.path("two");
     let arguments = ["record", text(&two), "-i", "100ms", "-d", "150ms", "-q"];
@@ -322,7 +322,7 @@ fn full() {
     let recording = small.0.join("r");
     let ended = Ended::of(&mut cachewise(["record", text(&recording), "-i", "100ms"]))
         .expect(2, "it cannot go on")
-        .says("there is no room for more", "why")
+        .says("no space left", "why")
         .says("samples over", "what there is");
     let report = json_of(&["report", text(&recording), "--json"]);
     assert!(report["samples"].as_u64() >= Some(2), "{}", ended.err());
@@ -364,7 +364,7 @@ fn limited() {
     command.arg(env!("CARGO_BIN_EXE_cachewise")).arg(&recording);
     Ended::of(&mut command)
         .expect(2, "it cannot go on")
-        .says("there is no room for more", "why")
+        .says("no space left", "why")
         .says("samples over", "what there is");
     let report = json_of(&["report", text(&recording), "--json"]);
     assert!(report["samples"].as_u64() >= Some(2), "{report}");
@@ -410,13 +410,13 @@ fn sample_by_sample() {
 
     let mut desk = step(&["--from", "2001-01-01", "--to", "2001-01-02"]);
     assert_eq!(desk.ended(), 2, "nothing is from then");
-    desk.until_shown("it goes from");
+    desk.until_shown("choose a time from");
     let mut desk = OnTerminal::of(&["report", recording, "--tui"], "dumb");
     assert_eq!(desk.ended(), 2, "there is no screen");
     desk.until_shown("use --series");
     Ended::of(&mut cachewise(["report", recording, "--tui"]))
         .expect(2, "nor on a pipe")
-        .says("no terminal", "why");
+        .says("needs a terminal", "why");
 }
 
 fn formats() {
@@ -506,7 +506,7 @@ fn part_of_the_time() {
         "2001-01-02",
     ]))
     .expect(2, "nothing is from then")
-    .says("it goes from", "but from when it is");
+    .says("choose a time from", "and the range that it has");
     let before = fs::read(&recording).expect("it is there");
     Ended::of(&mut cachewise([
         "report",

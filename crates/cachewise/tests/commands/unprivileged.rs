@@ -66,7 +66,7 @@ struct Without {
 }
 
 impl Without {
-    /// As a user that has nothing. Who runs the tests as such a user is one already.
+    /// As a user without capabilities. Tests that run as an ordinary user are that already.
     fn root() -> Without {
         let words: &[&str] = match rustix::process::geteuid().is_root() {
             true => &["--reuid", "65534", "--regid", "65534", "--clear-groups"],
@@ -249,7 +249,7 @@ fn shows_rows(without: &Without) {
     }
 }
 
-/// No rows would say that nobody does anything.
+/// An empty list would claim that no process does anything.
 fn shows_nobody(without: &Without) {
     for view in ["process", "file", "cgroup", "device"] {
         let rows = |format| {
@@ -400,7 +400,7 @@ fn may_not_follow_others() {
         .says("root", "and says who may");
 }
 
-/// What follows as a user who owns nothing, with these capabilities alone, and no way to more.
+/// A command that runs as a user who owns nothing, with only these capabilities and no way to more.
 fn with_capabilities(capabilities: &str) -> Command {
     let mut command = as_nobody();
     for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
@@ -572,8 +572,8 @@ fn answered(ended: &Ended, limit: u32) {
     }
 }
 
-/// What seccomp answers in the place of bpf(2), a number of errno: for this program when it is run again, which then
-/// becomes the binary.
+/// Variable with the errno that seccomp returns instead of calling bpf(2): for this program when it runs again, which
+/// then becomes the binary.
 const REFUSE_BPF: &str = "CACHEWISE_REFUSE_BPF";
 
 fn without_bpf(errno: &str) -> ExitCode {

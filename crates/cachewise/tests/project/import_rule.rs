@@ -1,7 +1,7 @@
-//! The rule who may import whom, as ARCHITECTURE.md draws it, checked against the manifests.
+//! The import rules of ARCHITECTURE.md, checked against the manifests.
 //!
-//! The picture is only worth something while it is true, and nobody notices when one line in a
-//! Cargo.toml makes it false: so the test reads what cargo reads.
+//! The picture is useful only while it is true, and one line in a Cargo.toml can make it false: the test reads the
+//! manifests, as cargo does.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const RULES: [Rule; 17] = [
         may_import: &["units"],
         may_be_unsafe: false,
     },
-    // What kstat reads, this changes and puts back.
+    // Changes and restores the settings that kstat reads.
     Rule {
         folder: "control",
         may_import: &["units", "sys", "kstat"],
@@ -84,7 +84,7 @@ const RULES: [Rule; 17] = [
         may_import: &["units", "sys", "model", "view"],
         may_be_unsafe: false,
     },
-    // What is measured goes through the one table of fields, so it knows the model.
+    // Measurements go through the table of fields, which is in the model.
     Rule {
         folder: "bench",
         may_import: &["units", "sys", "kstat", "control", "residency", "model"],

@@ -79,7 +79,7 @@ fn pip_installs_it_and_its_tests_pass() {
         // The tools are there.
         .arg("--no-build-isolation")
         .arg(root.join("python"))
-        // What the tests were built from is half of it.
+        // The build of the tests already has half of the dependencies.
         .env("CARGO_TARGET_DIR", &target)
         .env("MATURIN_PEP517_ARGS", "--profile dev --locked");
     let bin = python.parent().expect("it lies in a directory");
@@ -87,7 +87,7 @@ fn pip_installs_it_and_its_tests_pass() {
     let mut paths = vec![bin.to_owned()];
     paths.extend(std::env::split_paths(&path));
     install.env("PATH", std::env::join_paths(paths).expect("it was one"));
-    // What cargo tells this test would be about another crate there.
+    // Variables that cargo sets for this test would describe another crate there.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_")
             || name.to_string_lossy().starts_with("CARGO_MANIFEST")

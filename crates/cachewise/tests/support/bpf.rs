@@ -1,7 +1,7 @@
-//! What the kernel holds of ours: programs, maps and links, by their ids.
+//! BPF objects of a process: programs, maps and links, by their ids.
 //!
-//! Other copies of cachewise may run on the machine, so names would tell nothing: the ids are those
-//! that a process of ours was seen to hold, in the kernel's notes on its descriptors.
+//! Other copies of cachewise may run on the machine, so names do not identify the objects of a test: the ids are those
+//! that the process holds, from /proc/PID/fdinfo.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub struct Held {
     pub links: BTreeSet<u32>,
 }
 
-/// What a process has open, directly or through a link.
+/// The objects that a process has open, directly or through a link.
 pub fn held_by(pid: u32) -> Held {
     let mut held = Held::default();
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {

@@ -41,8 +41,8 @@ pub fn copy_for_everyone(directory: &Path) -> PathBuf {
     copy
 }
 
-/// Copies a program that is to be run, by a process of its own: while we had it open for writing, another
-/// test's child could come to hold it too, and a file that somebody may write to cannot be run.
+/// Copies a program that is to be run, by another process: if this process had it open for writing, a child of another
+/// test could inherit the descriptor, and a file that is open for writing cannot be executed.
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status();
     assert!(
@@ -52,7 +52,7 @@ pub fn copy_program(from: &Path, to: &Path) {
     );
 }
 
-/// What follows as a user who owns nothing.
+/// A command that runs its arguments as a user who owns nothing.
 pub fn as_nobody() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
@@ -75,7 +75,7 @@ pub fn has_terminals(what: &str) -> bool {
     is_there
 }
 
-/// A shell's line on a terminal, without colour unless it is asked for.
+/// A line of shell on a terminal, without colour unless the line enables it.
 pub fn on_terminal(line: &str) -> Command {
     let mut command = Command::new("script");
     command
@@ -105,7 +105,7 @@ pub fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// The command line, for messages.
@@ -130,7 +130,7 @@ impl Ended {
         let mut stdin = started.child.stdin.take().expect("it was asked for");
         let input = input.to_owned();
         let writer = std::thread::spawn(move || {
-            // Who does not read all of it has a reason.
+            // A command may end without reading all of it.
             let _ = stdin.write_all(&input);
         });
         let ended = started.wait();

@@ -109,8 +109,8 @@ pub fn warm(path: &Path) {
     while file.read(&mut buffer).expect("it can be read") > 0 {}
 }
 
-/// Brings in the first pages of a file, or of a block device, and keeps them until the mapping goes: no
-/// reclaimer takes them, so whatever is counted of them meanwhile has to be right at once.
+/// Inserts the first pages of a file, or of a block device, and locks them until the mapping is dropped: no reclaimer
+/// evicts them, so counts of them must be exact at once.
 #[must_use]
 pub fn pin(path: &Path, pages: u64) -> Mapping {
     let file = File::open(path).expect("it can be opened");
@@ -123,8 +123,8 @@ pub fn pin(path: &Path, pages: u64) -> Mapping {
     mapping
 }
 
-/// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
-/// returns `None` where the kernel's own count says that the conditions did not last.
+/// Repeats a measurement that reclaim by another program (a proactive reclaimer) disturbed: `measure` returns `None` if
+/// the counts of the kernel show that the conditions did not last.
 pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
     const ATTEMPTS: u32 = 10;
     (0..ATTEMPTS)
@@ -136,7 +136,7 @@ pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
         .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))
 }
 
-/// A pipe with a name that takes no more: whoever writes to it waits until it goes.
+/// A full named pipe: a writer blocks until it is removed.
 pub struct FullPipe {
     /// Its path.
     pub path: PathBuf,
@@ -152,7 +152,7 @@ impl FullPipe {
             made.is_ok_and(|status| status.success()),
             "mkfifo can make a pipe"
         );
-        // Both ends, so that opening it waits for nobody.
+        // Both ends, so that opening it does not block.
         let mut ends = File::options()
             .read(true)
             .write(true)
@@ -173,8 +173,8 @@ impl FullPipe {
 pub struct LoopDevice {
     /// Its path.
     pub path: PathBuf,
-    /// The cache of a block device lasts as long as somebody has it open: the kernel empties it at
-    /// the last close. A disk with a mounted partition is always open; this one is by us.
+    /// The cache of a block device lasts as long as it is open: the kernel empties it at the last close. A disk with a
+    /// mounted partition is always open; this one is kept open by us.
     held: Option<File>,
 }
 

@@ -23,7 +23,8 @@ impl Group {
         Some(Group(group))
     }
 
-    /// Makes one that may use so many microseconds of CPU time in a tenth of a second, where that can be limited.
+    /// Makes a group that may use `micros` microseconds of CPU time per tenth of a second; `None` if the kernel has no
+    /// such limit.
     pub fn with_quota(micros: u32) -> Option<Group> {
         const PERIOD: u32 = 100_000;
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;

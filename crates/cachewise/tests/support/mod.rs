@@ -1,20 +1,19 @@
-//! What the tests of the real binary share.
+//! Support for tests of the real binary.
 //!
-//! Nothing here waits for a time to pass: what has to be waited for is looked at until it is there,
-//! and a limit that is never reached where things work turns a hang into a failure. Whatever is made
-//! is owned by a guard that takes it away again, also when a test panics.
+//! No test waits for a fixed time: each polls until its condition holds, and a limit that is never reached in practice
+//! turns a hang into a failure. Whatever a test makes is owned by a guard that removes it, also after a panic.
 //!
 //! # Layout
-//! - `suite`: trials that need root, and those that do not
-//! - `command`: running the binary to its end, or having it run meanwhile
-//! - `terminal`: the binary on a pseudo-terminal, and what is on its screen
+//! - `suite`: tests with and without root
+//! - `command`: running the binary to its end, or in the background
+//! - `terminal`: the binary on a pseudo-terminal, and its screen
 //! - `siblings`: the program of this package, and those beside it
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `group`: control groups
 //! - `report`: the JSON of a run
-//! - `program`: the programs that are measured, where the system has none that would do
+//! - `program`: measured programs for which the system has no equivalent
 //! - `sysctl`: settings of the kernel, restored at the end
-//! - `bpf`: what the kernel still holds of ours
+//! - `bpf`: BPF objects of a process
 
 // Every test file is a crate of its own and uses some of this.
 #![allow(dead_code, unused_imports, unused_macros)]

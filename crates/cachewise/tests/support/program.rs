@@ -67,11 +67,11 @@ pub(super) fn be_one() -> Option<ExitCode> {
 /// One round of a load on a file of this size.
 type Round = fn(&File, u64);
 
-/// What goes on until it is told to end: each makes a finding.
+/// Loads that run until their input ends: each makes a finding.
 const LOADS: [(&str, Round); 5] = [
     // A page here and a page there, of a file that is not in the cache.
     ("random", |file, size| {
-        put_out(file);
+        evict(file);
         let pages = size / page_size().get();
         let mut buffer = vec![0; page_size().get() as usize];
         let mut place = 1u64;
@@ -86,7 +86,7 @@ const LOADS: [(&str, Round); 5] = [
     }),
     // In order for a while, so that the kernel reads ahead, and then somewhere else.
     ("jumps", |file, size| {
-        put_out(file);
+        evict(file);
         let mut buffer = vec![0; 64 << 10];
         for start in (0..size).step_by(32 << 20) {
             for offset in (start..start + (1 << 20)).step_by(buffer.len()) {
@@ -97,7 +97,7 @@ const LOADS: [(&str, Round); 5] = [
     }),
     // The same again and again, and each time from the device.
     ("again", |file, size| {
-        put_out(file);
+        evict(file);
         read_all(file, size);
     }),
     ("tiny", |file, size| {
@@ -117,7 +117,7 @@ const LOADS: [(&str, Round); 5] = [
     }),
 ];
 
-fn put_out(file: &File) {
+fn evict(file: &File) {
     cachewise_sys::fadvise_dont_need(file.as_fd()).expect("advice is taken");
 }
 
@@ -154,11 +154,11 @@ fn mapped(file: &File, size: u64) {
     let mapping = Mapping::of_pages(file.as_fd(), pages).expect("the file can be mapped");
     mapping.populate(pages).expect("and read");
     println!("mapped");
-    // Until nobody waits any more.
+    // Until standard input has a line or ends.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// A shell that reads a file each time it is told to, and says when it has.
+/// A shell that reads a file once per line of input, and reports the end of each read.
 pub struct Reader(Started);
 
 impl Reader {

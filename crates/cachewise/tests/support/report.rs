@@ -13,7 +13,7 @@ use super::command::{Ended, cachewise};
 pub struct Report {
     /// All of it.
     pub json: Value,
-    /// What the command did beside it.
+    /// Result of the command.
     pub ended: Ended,
 }
 

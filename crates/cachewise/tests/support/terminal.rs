@@ -55,7 +55,7 @@ impl OnTerminal {
         }
     }
 
-    /// What is on the screen.
+    /// Text of the screen.
     pub fn text(&self) -> String {
         self.screen
             .lock()

@@ -74,7 +74,7 @@ fn write(arguments: &Measure) -> Result<ExitCode> {
 fn measure(arguments: &Measure) -> Result<ExitCode> {
     if arguments.keeps_what_it_reads() && arguments.read.or(arguments.bytes).is_none() {
         bail!(
-            "-b 1 keeps all that is read: say how much that may be, -r MIB or --bytes BYTES; or take --bloat BYTES, with \
+            "-b 1 keeps all data that is read: limit it with -r MIB or --bytes BYTES, or use --bloat BYTES with \
              --bloat-rate"
         );
     }

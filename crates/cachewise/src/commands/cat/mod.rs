@@ -73,7 +73,7 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
         tell(&error.to_string());
     }
     if let Some(status) = interrupt.as_ref().and_then(Interrupt::status) {
-        tell("interrupted: the rest was not written; what was to be dropped is dropped");
+        tell("interrupted: the rest was not written; inserted pages were evicted as --keep says");
         return Ok(status);
     }
     Ok(status(failed > 0))
@@ -83,13 +83,11 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
 fn cannot_keep(survey: &Survey) -> u64 {
     let mut files = 0;
     for error in &survey.unknown {
-        // What the page cache is not used for leaves nothing there.
+        // Files that bypass the page cache leave no pages there.
         if error.unknown().is_none_or(|why| why.is_of_caller()) {
             files += 1;
-            // What was there is not to be told from what is brought in.
-            tell(&format!(
-                "{error}; nothing of it is dropped, what is read stays in the cache"
-            ));
+            // Inserted pages cannot be distinguished from earlier ones.
+            tell(&format!("{error}; its pages stay in the cache"));
         }
     }
     files

@@ -11,14 +11,14 @@ use rustix::io::Errno;
 pub struct Stdout<'a> {
     out: io::StdoutLock<'a>,
     cancel: Option<&'a AtomicBool>,
-    /// What is written at a time.
+    /// Bytes of one write.
     piece: usize,
 }
 
-/// What a pipe takes without having anybody wait, once it takes anything (`PIPE_BUF`).
+/// Bytes that a writable pipe accepts without blocking (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// How often the flag is looked at while nobody reads: the signal may interrupt another thread than this.
+/// Interval at which the flag is read while the pipe is full: the signal may interrupt another thread.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -35,7 +35,7 @@ impl<'a> Stdout<'a> {
     /// Without a flag, it is written to as to any file.
     pub fn new(cancel: Option<&'a AtomicBool>) -> Stdout<'a> {
         let out = io::stdout().lock();
-        // A file has nobody wait.
+        // Writing to a regular file does not block.
         let is_file = rustix::fs::fstat(&out)
             .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
         let piece = match is_file {

@@ -1,4 +1,4 @@
-//! `compat`: names and options that hands know from other tools.
+//! `compat`: names and options of other tools.
 
 pub mod arguments;
 mod table;
@@ -14,7 +14,7 @@ use arguments::{Called, Compat};
 use table::{How, TOOLS, Taken, Tool};
 use translate::{Typed, translate};
 
-/// What was typed, where the program was called by a name of another tool: `cachewise compat NAME` and the rest.
+/// The command line, with `cachewise compat NAME` first if the program was called by the name of another tool.
 pub fn typed(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let called = arguments
@@ -36,7 +36,7 @@ pub enum Outcome {
     Command(Vec<OsString>),
 }
 
-/// Prints what is taken over, or does what another tool was told.
+/// Prints the supported options, or translates the command line of another tool.
 pub fn compat(arguments: Compat) -> Result<Outcome> {
     let Some(Called::As(words)) = arguments.called else {
         let tools: Vec<String> = TOOLS.iter().map(listed).collect();
@@ -44,14 +44,11 @@ pub fn compat(arguments: Compat) -> Result<Outcome> {
         return Ok(Outcome::Done);
     };
     let Some((name, arguments)) = words.split_first() else {
-        bail!("no name of a tool; `cachewise compat` lists those that are known");
+        bail!("the name of the tool is missing; `cachewise compat` lists the supported ones");
     };
     let Some(tool) = table::tool(Path::new(name)) else {
         let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-        bail!(
-            "no tool {name:?} is known here; there are {}",
-            known.join(", ")
-        );
+        bail!("unsupported tool {name:?}: use one of {}", known.join(", "));
     };
     match translate(tool, arguments) {
         Err(why) => bail!(why),
@@ -93,7 +90,7 @@ fn names(taken: &Taken) -> String {
     }
 }
 
-/// Whether it is taken over, and what it becomes.
+/// The mark of an option, `+` for supported, and its translation or the reason.
 fn becomes(taken: &Taken) -> (&'static str, String) {
     match &taken.how {
         How::Same => ("+", "the same".to_owned()),
@@ -103,6 +100,6 @@ fn becomes(taken: &Taken) -> (&'static str, String) {
         How::Made(ours, _) => ("+", (*ours).to_owned()),
         How::Command(command) => ("+", format!("cachewise {command}")),
         How::Always(why) => ("+", format!("nothing: {why}")),
-        How::Not(why) => ("-", format!("not taken over: {why}")),
+        How::Not(why) => ("-", format!("not supported: {why}")),
     }
 }

@@ -1,4 +1,4 @@
-//! What of other tools is taken over: names, options, and what each becomes.
+//! Supported options of other tools: names, options, and the translation of each.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use cachewise_units::Bytes;
 pub struct Tool {
     /// The name by which it is called.
     pub name: &'static str,
-    /// Whose it is.
+    /// The project that it belongs to.
     pub of: &'static str,
     /// The command that it becomes, unless an option says otherwise.
     pub command: &'static str,
-    /// What that command is told in any case.
+    /// Arguments that the command always gets.
     pub words: &'static [&'static str],
-    /// What it is told unless an option says otherwise: an option, and its value.
+    /// An option and its value that the command gets unless a translated option sets it.
     pub unless: Option<(&'static str, &'static str)>,
-    /// What is typed for it where nothing but options is.
+    /// Arguments that replace missing positional arguments.
     pub usual: &'static [&'static str],
     /// How its options are written.
     pub grammar: Grammar,
@@ -37,13 +37,13 @@ pub enum Grammar {
 pub struct Taken {
     /// Its names, with their dashes.
     pub names: &'static [&'static str],
-    /// What its value is called, if it has one.
+    /// Name of its value, if it has one.
     pub value: Option<&'static str>,
-    /// What becomes of it.
+    /// Its translation.
     pub how: How,
 }
 
-/// What becomes of an option.
+/// Translation of an option.
 pub enum How {
     /// It is passed on.
     Same,
@@ -96,11 +96,11 @@ pub const TOOLS: [Tool; 6] = [
             ),
             taken(
                 &["-v", "--verbose"],
-                How::Not("set CACHEWISE_BPF_LOG to see what the kernel says of the programs"),
+                How::Not("set CACHEWISE_BPF_LOG=1 to see the kernel's log of the BPF programs"),
             ),
             taken(
                 &["-D"],
-                How::Not("`cachewise doctor` says what is counted by which means"),
+                How::Not("`cachewise doctor` shows how each number is counted"),
             ),
         ],
     },
@@ -135,7 +135,7 @@ pub const TOOLS: [Tool; 6] = [
                 &["-nohdr"],
                 How::Not("the first line has the names of the columns; `tail -n +2` drops it"),
             ),
-            taken(&["-bname"], How::Not("paths are always whole")),
+            taken(&["-bname"], How::Not("paths are always shown in full")),
         ],
     },
     Tool {
@@ -160,28 +160,28 @@ pub const TOOLS: [Tool; 6] = [
                 "FROM-TO",
                 How::Made("--range FROM:LENGTH, with -t, -e and -l", portion),
             ),
-            taken(&["-L"], How::Not("`-l` locks the files that are named")),
+            taken(&["-L"], How::Not("use -l, which locks the named files")),
             taken(
                 &["-d"],
                 How::Not("run it as a service: systemd-run cachewise lock PATH"),
             ),
             taken(
                 &["-w"],
-                How::Not("it belongs to -d; `cachewise lock` says when all is locked"),
+                How::Not("belongs to -d; `cachewise lock` reports when all pages are locked"),
             ),
             valued(
                 &["-P"],
                 "FILE",
-                How::Not("it belongs to -d; a service manager knows the process"),
+                How::Not("belongs to -d; the service manager knows the process"),
             ),
             valued(
                 &["-m"],
                 "SIZE",
-                How::Not("leave large files out by name, with --exclude"),
+                How::Not("exclude large files by name, with --exclude"),
             ),
             taken(
                 &["-f"],
-                How::Not("links inside a tree are not followed; name what they point to"),
+                How::Not("symbolic links in a directory are not followed; name their targets"),
             ),
             taken(
                 &["-h"],
@@ -190,11 +190,11 @@ pub const TOOLS: [Tool; 6] = [
             valued(
                 &["-b"],
                 "FILE",
-                How::Not("xargs -d '\\n' -a FILE cachewise files"),
+                How::Not("use xargs -d '\\n' -a FILE cachewise files"),
             ),
             taken(
                 &["-0"],
-                How::Not("it belongs to -b; xargs -0 -a FILE cachewise files"),
+                How::Not("belongs to -b; use xargs -0 -a FILE cachewise files"),
             ),
             valued(
                 &["-o"],
@@ -247,7 +247,7 @@ pub const TOOLS: [Tool; 6] = [
             ),
             taken(
                 &["-r", "--raw"],
-                How::Not("--json, or `cachewise files -o csv`, has what a script can rely on"),
+                How::Not("use --json, or `cachewise files -o csv`, in scripts"),
             ),
             taken(&["-b", "--bytes"], How::Not("--json has sizes in bytes")),
             taken(
@@ -264,7 +264,7 @@ pub const TOOLS: [Tool; 6] = [
             ),
             taken(
                 &["-C", "--cachestat"],
-                How::Always("cachestat(2) is asked wherever it answers"),
+                How::Always("cachestat(2) is always used if available"),
             ),
         ],
     },
@@ -289,7 +289,7 @@ fn columns(list: &str) -> Result<Vec<String>, String> {
             .find(|(theirs, _)| theirs.eq_ignore_ascii_case(name));
         known
             .map(|(_, ours)| *ours)
-            .ok_or_else(|| format!("no column {name:?} here; there are {}", theirs()))
+            .ok_or_else(|| format!("unknown column {name:?}: use {}", theirs()))
     };
     let theirs: Result<Vec<&str>, String> = list.split(',').map(|name| ours(name.trim())).collect();
     Ok(vec!["--columns".to_owned(), theirs?.join(",")])
@@ -321,7 +321,7 @@ fn portion(text: &str) -> Result<Vec<String>, String> {
             let to = bytes(to, 0)?;
             match to.checked_sub(from) {
                 Some(length) if length > 0 => format!("{from}:{length}"),
-                _ => return Err(format!("nothing is between {from} and {to}")),
+                _ => return Err(format!("empty range: {to} is not above {from}")),
             }
         }
     };

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 
 use super::table::{Grammar, How, Taken, Tool};
 
-/// What is to be done.
+/// Result of a translation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
     /// These words of ours.
     Words(Vec<OsString>),
-    /// What is taken over of it is to be shown.
+    /// Print the supported options.
     Help,
     /// Which version this is.
     Version,
@@ -49,8 +49,7 @@ pub fn translate(tool: &Tool, arguments: &[OsString]) -> Result<Typed, String> {
                 Found::Version => return Ok(Typed::Version),
                 Found::Nothing => {
                     return Err(format!(
-                        "{option} is none of the options of {0} that are known here; `cachewise compat {0} --help` \
-                         lists them",
+                        "unknown option {option} of {0}; `cachewise compat {0} --help` lists the supported ones",
                         tool.name
                     ));
                 }
@@ -79,7 +78,7 @@ fn option(argument: &OsStr) -> Result<Option<&str>, String> {
     }
     let text = argument.to_str();
     text.map(Some).ok_or_else(|| {
-        format!("{argument:?} is no option; put -- before a path that begins with -")
+        format!("invalid option {argument:?}; put -- before a path that begins with -")
     })
 }
 
@@ -169,15 +168,17 @@ impl<'t> Reading<'t> {
                 self.words.extend(made);
             }
             (How::Command(command), _) => match self.command.replace(command) {
-                // What is locked is brought in first, so both may be said.
+                // lock reads pages first, so the two can be combined.
                 Some("lock") => self.command = Some("lock"),
                 Some(other) if other != *command && *command != "lock" => {
-                    return Err(format!("{option} of {name}: {other} and {command} at once"));
+                    return Err(format!(
+                        "{option} of {name} cannot be combined: cachewise has no {other} and {command} at once"
+                    ));
                 }
                 _ => {}
             },
             (How::Not(why), _) => {
-                return Err(format!("{option} of {name} is not taken over: {why}"));
+                return Err(format!("{option} of {name} is not supported: {why}"));
             }
         }
         Ok(())
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_for_others_becomes_ours() {
+    fn command_lines_of_other_tools_are_translated() {
         for (theirs, expected) in [
             ("cachestat", "stat"),
             ("cachestat -T 1 5", "stat -- 1 5"),
@@ -273,18 +274,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_over_is_said() {
+    fn unsupported_option_is_refused_with_reason() {
         for (theirs, part) in [
             ("vmtouch -te a", "warm and evict at once"),
             ("vmtouch -d a", "as a service"),
             ("vmtouch -p", "needs a value"),
-            ("vmtouch -p 8k-4k -t a", "nothing is between"),
-            ("vmtouch -Z a", "none of the options"),
-            ("vmtouch -vZ a", "-Z is none"),
-            ("pcstat -bname a", "not taken over"),
+            ("vmtouch -p 8k-4k -t a", "empty range"),
+            ("vmtouch -Z a", "unknown option"),
+            ("vmtouch -vZ a", "unknown option -Z"),
+            ("pcstat -bname a", "not supported"),
             ("pcstat -json=1 a", "takes no value"),
-            ("fincore -o INODE a", "no column \"INODE\""),
-            ("cachestat --nope", "--nope is none"),
+            ("fincore -o INODE a", "unknown column \"INODE\""),
+            ("cachestat --nope", "unknown option --nope"),
         ] {
             let error = ours(theirs).expect_err(theirs);
             assert!(error.contains(part), "`{theirs}`: {part:?} in {error:?}");
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_options_become_can_be_typed() {
+    fn translated_options_parse() {
         // Each option alone, in the commands that it can stand in.
         for tool in &TOOLS {
             for taken in tool.options {

@@ -1,4 +1,4 @@
-//! How this kernel goes about memory, and what its devices are set to.
+//! Checks of memory management, and of the settings of devices.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use cachewise_units::Bytes;
 
 const AREA: &str = "memory";
 
-/// More read-ahead than this wastes memory and time where reads are not in order.
+/// More readahead than this wastes memory and time for random reads.
 const MUCH_READ_AHEAD: Bytes = Bytes(4 << 20);
 
 /// Memory and devices.
@@ -24,7 +24,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
     checks.push(match kernel.mglru() {
         Ok(Some(mglru)) if mglru.enabled == 0 => {
             Check::ok(AREA, "mglru", "built in, and off").is(State::Limited)
-                .means("the old lists of active and inactive pages decide what goes; this one mostly decides better")
+                .means("the kernel selects pages to reclaim by the active and inactive lists; MGLRU mostly selects better")
                 .by("echo y >/sys/kernel/mm/lru_gen/enabled")
         }
         Ok(Some(mglru)) => {
@@ -34,7 +34,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
         }
         Ok(None) => Check::ok(AREA, "mglru", "not built in")
             .is(State::Missing)
-            .means("the lists of active and inactive pages decide what goes"),
+            .means("the kernel selects pages to reclaim by the active and inactive lists"),
         Err(error) => unread("mglru", &error),
     });
     checks.push(damon(kernel));
@@ -84,8 +84,8 @@ fn damon(kernel: &Kernel) -> Check {
     if running.iter().any(|monitor| reclaims(&monitor.actions)) {
         return check
             .is(State::Limited)
-            .means("pages that nobody uses for a while may be put out although memory is free: what was warm may be cold soon")
-            .by("measure in one go; to stop it: echo off > its state, or N > its enabled");
+            .means("pages that are idle for a while may be reclaimed although memory is free: a warm file can become cold soon")
+            .by("measure without pauses; to stop it: echo off > its state, or N > its enabled");
     }
     check
 }
@@ -95,7 +95,7 @@ fn swap(kernel: &Kernel) -> Vec<Check> {
     checks.push(match kernel.swaps() {
         Ok(swaps) if swaps.is_empty() => Check::ok(AREA, "swap", "none")
             .is(State::Limited)
-            .means("memory of processes cannot be put out, so that page cache goes first when memory is short")
+            .means("memory of processes cannot be swapped out, so page cache is reclaimed first when memory is short")
             .by("zram, or a swap file: mkswap, swapon"),
         Ok(swaps) => {
             let named: Vec<String> = swaps
@@ -142,12 +142,12 @@ fn dirty(kernel: &Kernel) -> Check {
             AREA,
             "dirty_limits",
             format!(
-                "write-back begins at {}, writers are held back before {}",
+                "writeback begins at {}, writers are throttled before {}",
                 background.bytes(page),
                 limit.bytes(page)
             ),
         ),
-        _ => Check::ok(AREA, "dirty_limits", "this kernel does not tell").is(State::Missing),
+        _ => Check::ok(AREA, "dirty_limits", "not reported by this kernel").is(State::Missing),
     }
 }
 
@@ -159,7 +159,7 @@ fn devices(kernel: &Kernel) -> Vec<Check> {
             return vec![
                 Check::ok("devices", "disks", error.to_string())
                     .is(State::Missing)
-                    .means("what each device reads and writes is not known"),
+                    .means("reads and writes of each device are unknown"),
             ];
         }
     };
@@ -188,7 +188,7 @@ fn devices(kernel: &Kernel) -> Vec<Check> {
     checks.collect()
 }
 
-/// What devices have in common of which one line is enough: `loop0` and `loop7`, set alike.
+/// Properties that devices must share to be summed up in one line: `loop0` and `loop7` with the same settings.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Alike {
     kind: String,
@@ -200,16 +200,16 @@ impl Alike {
     fn check(&self, names: &[String], kernel: &Kernel) -> Check {
         let read_ahead = self.read_ahead;
         let kind = match self.is_rotational {
-            Some(true) => ", says that it turns",
+            Some(true) => ", rotational",
             Some(false) => ", flash",
             None => "",
         };
         let more = match names.len() {
             0 | 1 => String::new(),
-            all => format!("; {} more of {}* are set alike", all - 1, self.kind),
+            all => format!("; {} more {}* with the same settings", all - 1, self.kind),
         };
         let id = names.first().unwrap_or(&self.kind);
-        let found = format!("read-ahead {read_ahead}{kind}{more}");
+        let found = format!("readahead {read_ahead}{kind}{more}");
         let check = Check::ok("devices", id.as_str(), found);
         let paths: Vec<String> = names
             .iter()
@@ -222,12 +222,12 @@ impl Alike {
         if read_ahead == Bytes(0) {
             check
                 .is(State::Limited)
-                .means("nothing is read ahead: reads in order wait for each request")
+                .means("no readahead: sequential reads wait for each request")
                 .by(step)
         } else if read_ahead > MUCH_READ_AHEAD {
             check
                 .is(State::Limited)
-                .means("good for reads in order; a read here and there may bring in as much for nothing")
+                .means("good for sequential reads; a random read may fetch as much without use")
                 .by(format!("{step} if findings say readahead_wasted"))
         } else {
             check
@@ -258,14 +258,14 @@ mod tests {
             (&*check.id, &*check.found),
             (
                 "loop0",
-                "read-ahead 128.0 KiB, flash; 2 more of loop* are set alike"
+                "readahead 128.0 KiB, flash; 2 more loop* with the same settings"
             ),
             "how they are set, and how many; the name of one, for there may be others set otherwise"
         );
         let one = alike(128 << 10).check(&names(&["loop3"]), &kernel);
         assert_eq!(
             (&*one.id, &*one.found),
-            ("loop3", "read-ahead 128.0 KiB, flash"),
+            ("loop3", "readahead 128.0 KiB, flash"),
             "one goes by its name"
         );
         let step = alike(0)

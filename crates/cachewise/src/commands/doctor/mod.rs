@@ -91,7 +91,7 @@ fn watch(
     let end = Instant::now() + time;
     let mut ticks = Ticks::new(interrupts);
     let mut sum: Option<Sum> = None;
-    // What waits for the disk comes and goes: writers were held back if it was much at any time.
+    // Dirty pages vary: the maximum shows whether writers were throttled at any time.
     let mut dirtiest: Option<System> = None;
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -10,7 +10,7 @@ use cachewise_sys::{CounterKind, try_counter};
 use crate::machine;
 use cachewise_cli::output::explain;
 
-/// What everything else stands on.
+/// Features of the kernel that all counting needs.
 pub fn kernel(kernel: &Kernel) -> Vec<Check> {
     const AREA: &str = "kernel";
     let mut checks = vec![
@@ -23,8 +23,8 @@ pub fn kernel(kernel: &Kernel) -> Vec<Check> {
         Ok(found) => Check::ok(AREA, "btf", format!("{} KiB of types", found.len() / 1024)),
         Err(error) => Check::ok(AREA, "btf", format!("/sys/kernel/btf/vmlinux: {error}"))
             .is(State::Missing)
-            .means("programs cannot be fitted to this kernel, so that all numbers are estimates")
-            .by("a kernel built with CONFIG_DEBUG_INFO_BTF, as distributions' are")
+            .means("BPF programs cannot be adapted to this kernel, so all numbers are estimates")
+            .by("a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are")
             .needed(),
     });
     checks.push(match kernel.cgroup_hierarchy() {
@@ -39,11 +39,11 @@ pub fn kernel(kernel: &Kernel) -> Vec<Check> {
             format!("version 1, at {}", mount.display()),
         )
         .is(State::Limited)
-        .means("memory of groups is told, but not their pressure, nor what reclaim does in them")
+        .means("memory of control groups is reported, but not their pressure and reclaim")
         .by("boot with systemd.unified_cgroup_hierarchy=1 and cgroup_no_v1=all"),
         Ok(Hierarchy::None) => Check::ok(AREA, "cgroups", "none that accounts memory is mounted")
             .is(State::Missing)
-            .means("nothing is told by control group")
+            .means("no number is reported by control group")
             .by("mount -t cgroup2 none /sys/fs/cgroup"),
         Err(error) => Check::ok(AREA, "cgroups", error.to_string()).is(State::Missing),
     });
@@ -52,7 +52,7 @@ pub fn kernel(kernel: &Kernel) -> Vec<Check> {
         Ok(Some(_)) => Check::ok(AREA, "psi", "/proc/pressure"),
         Ok(None) => Check::ok(AREA, "psi", "none")
             .is(State::Missing)
-            .means("time lost to waiting for memory is not known: thrashing is not found")
+            .means("time lost to waiting for memory is unknown, so thrashing is not detected")
             .by("a kernel built with CONFIG_PSI; boot with psi=1"),
         Err(error) => Check::ok(AREA, "psi", error.to_string()).is(State::Missing),
     });
@@ -71,11 +71,11 @@ fn cachestat() -> Check {
             "there, for files that this user owns or may write",
         )
         .is(State::Limited)
-        .means("how much of others' files is resident is `?`")
+        .means("the residency of other users' files is `?`")
         .by("run it as root, or as a service with the ambient capability CAP_FOWNER"),
         Some(Err(error)) => Check::ok("kernel", "cachestat", error.to_string())
             .is(State::Missing)
-            .means("residency is asked for by mincore, page by page, which takes longer")
+            .means("residency is read by mincore(2), page by page, which takes longer")
             .by("Linux 6.5 or later"),
         None => Check::ok(
             "kernel",
@@ -97,7 +97,7 @@ pub fn ways(kernel: &Kernel) -> Vec<Check> {
         "perf_software",
         "nothing here needs it",
     ));
-    let of_cpu = "the CPU's own caches cannot be seen; virtual machines often have no counters";
+    let of_cpu = "the CPU caches cannot be observed; virtual machines often have no counters";
     checks.push(counter(CounterKind::Hardware, "perf_hardware", of_cpu));
     checks.push(counter(
         CounterKind::HardwareCache,
@@ -121,7 +121,7 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
                 _ if error.lacks_bpf() => machine::BPF,
                 ErrorKind::Denied => machine::what_lets_in(),
                 ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
-                _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows what the kernel said",
+                _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows the kernel's message",
             };
             let why = explain(&anyhow::Error::from(error));
             let checks = vec![
@@ -139,8 +139,8 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
     let loaded = if back_end == BackEnd::SysExit {
         Check::ok(AREA, "probe", attached)
             .is(State::Limited)
-            .means(format!("not told: {}", back_end.lacks()))
-            .by("Linux 6.12, or one that lets functions be hooked into (fentry, kprobes)")
+            .means(format!("not reported: {}", back_end.lacks()))
+            .by("Linux 6.12, or a kernel that permits hooks on functions (fentry, kprobes)")
     } else {
         let exact = format!("{attached}: numbers are exact to the page");
         Check::ok(AREA, "probe", exact)
@@ -150,7 +150,7 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
         let id = part.name.to_lowercase().replace("i/o", "io");
         let id = id.replace([' ', '-'], "_");
         match (part.missing, part.back_end) {
-            (Some(reason), _) => Check::ok(AREA, id, "left out")
+            (Some(reason), _) => Check::ok(AREA, id, "not attached")
                 .is(State::Missing)
                 .means(reason),
             (None, Some(by)) => Check::ok(AREA, id, format!("attached, by {}", by.id())),
@@ -180,13 +180,13 @@ fn memory(kernel: &Kernel) -> Check {
     }
 }
 
-/// What each way to count tells, and which of them is used for reads.
+/// The numbers that each back-end counts, and the back-end in use for reads.
 fn back_ends(used: BackEnd) -> impl Iterator<Item = Check> {
     let rank = |one: BackEnd| BackEnd::ALL.iter().position(|other| *other == one);
     BackEnd::ALL.into_iter().map(move |back_end| {
-        let told = format!("tells {}", back_end.tells());
+        let told = format!("reports {}", back_end.tells());
         let lacks = format!(
-            "does not tell {}; costs {}",
+            "does not report {}; costs {}",
             back_end.lacks(),
             back_end.cost()
         );
@@ -196,7 +196,9 @@ fn back_ends(used: BackEnd) -> impl Iterator<Item = Check> {
         if back_end == used {
             check("in use for reads")
         } else if rank(back_end) < rank(used) {
-            check("not here").is(State::Missing).by(back_end.needs())
+            check("not available")
+                .is(State::Missing)
+                .by(back_end.needs())
         } else {
             check("not needed for reads")
         }
@@ -223,9 +225,9 @@ fn hook(way: Way) -> Check {
     let check = Check::ok("probe", id, format!("refused: {why}"))
         .is(State::Missing)
         .means(if is_used {
-            "the probe is made of these"
+            "the probe consists of these"
         } else {
-            "the probe does without"
+            "the probe does not need it"
         });
     if is_used { check.by(step) } else { check }
 }
@@ -242,7 +244,7 @@ fn counter(kind: CounterKind, id: &str, meaning: &str) -> Check {
     match error.kind() {
         Denied => check.by("sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON"),
         NotFound | Unsupported if kind != CounterKind::Software => {
-            check.by("a machine of its own, or a hypervisor that passes the counters on (vPMU)")
+            check.by("a physical machine, or a hypervisor that passes the counters through (vPMU)")
         }
         _ => check,
     }

@@ -1,4 +1,4 @@
-//! What this process may do, and how to let it do more.
+//! Capabilities and limits of this process, and how to raise them.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,12 +18,12 @@ const CAPABILITIES: [(u32, &str, &str); 5] = [
     (
         3,
         "cap_fowner",
-        "how much of others' files is resident is not told",
+        "the residency of other users' files is unknown",
     ),
     (
         2,
         "cap_dac_read_search",
-        "others' directories cannot be walked, nor the files that their processes hold",
+        "other users' directories cannot be walked, and the files of their processes cannot be listed",
     ),
     (
         14,
@@ -32,7 +32,7 @@ const CAPABILITIES: [(u32, &str, &str); 5] = [
     ),
 ];
 
-/// What is needed to count. None of it opens a file of another user.
+/// Capabilities for counting. None of them opens a file of another user.
 const TO_COUNT: &str = "cap_bpf,cap_perfmon";
 
 /// Capabilities and limits.
@@ -40,9 +40,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
     const AREA: &str = "rights";
     let mut checks = Vec::new();
     let Some(effective) = effective_capabilities() else {
-        checks.push(
-            Check::ok(AREA, "capabilities", "/proc/self/status does not tell").is(State::Missing),
-        );
+        checks.push(Check::ok(AREA, "capabilities", "not in /proc/self/status").is(State::Missing));
         return checks;
     };
     for (number, name, meaning) in CAPABILITIES {
@@ -79,7 +77,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
     checks.push(match locked.current {
         Some(limit) if limit < 64 << 20 && effective & (1 << 14) == 0 => check
             .is(State::Limited)
-            .means("cachewise lock can hold so much and no more")
+            .means("cachewise lock can lock at most this much memory")
             .by("ulimit -l unlimited; for a service LimitMEMLOCK=infinity"),
         _ => check,
     });
@@ -89,7 +87,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
     checks.push(match files {
         Some(files) if files < ENOUGH_FILES => check
             .is(State::Limited)
-            .means("the probe has a descriptor for each program and table, and may not get all")
+            .means("the probe needs a descriptor for each program and map, and may not get all of them")
             .by(format!("ulimit -n {ENOUGH_FILES}")),
         _ => check,
     });
@@ -98,7 +96,7 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
 
 /// The line that lets the members of a group count. It is for the user to read and to run.
 pub fn print_setcap() -> Result<ExitCode> {
-    let own = std::env::current_exe().context("cannot tell where this program is")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let own = shell_quoted(&own);
     let line = format!(
         "sudo chgrp adm {own} && sudo chmod 0750 {own} && sudo setcap {TO_COUNT}+ep {own}\n"

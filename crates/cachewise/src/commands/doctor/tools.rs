@@ -6,22 +6,22 @@ use cachewise_model::{Check, State};
 const TOOLS: [(&str, &str, &str); 5] = [
     (
         "ncdu",
-        "cachewise files --ncdu can be looked through with it",
+        "browses the output of cachewise files --ncdu",
         "apt-get install ncdu",
     ),
     (
         "perf",
-        "where CPU time goes, and the CPU's own caches",
+        "profiles CPU time and CPU caches",
         "apt-get install linux-perf",
     ),
     (
         "valgrind",
-        "cachewise cpu run simulates the CPU's caches with it where there are no counters",
+        "cachewise cpu run simulates the CPU caches with it if there are no counters",
         "apt-get install valgrind",
     ),
     (
         "bpftool",
-        "which programs are in the kernel, and what they cost",
+        "lists the BPF programs in the kernel and their cost",
         "apt-get install bpftool",
     ),
     (

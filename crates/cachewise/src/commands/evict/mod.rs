@@ -18,13 +18,13 @@ use crate::progress::Meter;
 use arguments::Evict;
 use cachewise_cli::output::{FAILED, tell};
 
-/// Processes that hold a file are named up to so many.
+/// Maximum number of processes to name for a file.
 const HOLDERS_NAMED: usize = 3;
 
-/// What came of a file.
+/// Result for one file.
 struct Done {
     found: Found,
-    /// Something maps it, or would be found to if it was asked who.
+    /// A process maps it, or may map it: holders were not searched.
     is_in_use: bool,
 }
 
@@ -35,7 +35,7 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let options = EvictOptions {
         sync: arguments.sync,
-        // Who holds what costs milliseconds a file: for those that were named.
+        // Searching for holders costs milliseconds per file: only for named files.
         holders: !arguments.paths.iter().any(|path| path.is_dir()),
     };
     let mut in_use = 0u64;
@@ -43,7 +43,7 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
         verb: "evict",
         target,
         paths: &arguments.paths,
-        // What did not go is to be seen as well.
+        // Files whose pages stayed are shown too.
         rank: u64::max,
         interrupt: &interrupt,
         meter: &Meter::new(),
@@ -68,31 +68,31 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
     if target.dry_run && answer.unknown < answer.files {
         tell(match options.holders {
             true => {
-                "note: what is read at that moment, and large folios of which a part is kept, show when it is done"
+                "note: a dry run cannot predict pages that are in use at that moment, or large folios that stay in part"
             }
             false => {
-                "note: what processes have mapped or locked is looked for where files are named, and not their \
-                 directory; what is read at that moment shows when it is done"
+                "note: a dry run of a directory does not look for processes that map or lock its files: name the files; \
+                 it cannot predict pages that are in use at that moment"
             }
         });
     } else if in_use > 0 && !options.holders {
-        tell("note: name a file, and not its directory, to see by whom it is in use");
+        tell("note: name a file instead of its directory to see which processes use it");
     }
     let is_failed = answer.failed > 0 || answer.unknown > 0;
     Ok(status(&interrupt, is_failed))
 }
 
 fn came_of_it(answer: &Answer, dry_run: bool) -> String {
-    const ASK: &str = "is not shown to you (not the owner): ask as its owner or as root";
+    const ASK: &str = "unknown to users who are not the owner: run it as the owner or as root";
     let (went, after) = match &answer.change {
         Some(change) => (change.went, change.after.pages),
         None => (0, 0),
     };
     if answer.files > 0 && answer.unknown == answer.files {
         return match dry_run {
-            true => format!("what is resident {ASK}; nothing was put out"),
+            true => format!("residency is {ASK}; nothing was evicted"),
             false => format!(
-                "asked the kernel to drop {}; what went {ASK}",
+                "asked the kernel to evict {}; the result is {ASK}",
                 number(answer.files, "file")
             ),
         };
@@ -100,15 +100,15 @@ fn came_of_it(answer: &Answer, dry_run: bool) -> String {
     if dry_run {
         let verb = if after == 1 { "is" } else { "are" };
         return format!(
-            "{} {verb} resident; nothing was put out",
+            "{} {verb} resident; nothing was evicted",
             number(after, "page")
         );
     }
     let went = number(went, "page");
     match answer.unknown {
-        0 => format!("{went} went, {after} stayed"),
+        0 => format!("{went} evicted, {after} stayed"),
         unknown => format!(
-            "{went} went, {after} stayed; what went of {} {ASK}",
+            "{went} evicted, {after} stayed; the result of {} is {ASK}",
             number(unknown, "other")
         ),
     }
@@ -206,7 +206,7 @@ fn why(stayed: &Stayed, synced: bool) -> Option<String> {
             .map(|holder| format!("{} ({})", holder.name, holder.pid))
             .collect();
         if !named.is_empty() {
-            // What is dirty, too, may be mapped.
+            // Dirty pages may also be mapped.
             let is_said = stayed.locked + stayed.mapped > Pages::ZERO;
             text += if is_said { " by " } else { ", mapped by " };
             text += &named.join(", ");
@@ -220,7 +220,7 @@ fn why(stayed: &Stayed, synced: bool) -> Option<String> {
                 1 => "1 process".to_owned(),
                 hidden => format!("{hidden} processes"),
             };
-            text += &format!(", {processes} could not be looked at");
+            text += &format!(", {processes} could not be examined");
         }
     }
     (!text.is_empty()).then_some(text)

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use cachewise_cli::output::Sink;
 
-/// Who reads along waits no longer than this, as long as rows come.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Maximum delay of a row for a reader of the stream, while rows come.
+const MAX_DELAY: Duration = Duration::from_millis(100);
 
 /// A sink that is flushed when it pays.
 pub struct Batched {
@@ -39,7 +39,7 @@ impl Write for Batched {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.flushed {
-            Some(flushed) if flushed.elapsed() < PATIENCE => Ok(()),
+            Some(flushed) if flushed.elapsed() < MAX_DELAY => Ok(()),
             Some(flushed) => {
                 *flushed = Instant::now();
                 self.out.flush()

@@ -200,7 +200,7 @@ struct Seen<'a> {
     mounts: &'a Mounts,
 }
 
-/// What to call a file.
+/// The displayed name of a file.
 struct Shown {
     path: PathBuf,
     /// The tree that the path is in: what can be seen from here, or a name for what cannot.
@@ -254,7 +254,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What the kernel remembers of an evicted file.
+    /// Evicted pages of a file that the kernel remembers.
     fn remembered(&self, inode: &CachedInode) -> Option<Counts> {
         let path = inode
             .path(self.kernel, self.mounts)
@@ -271,7 +271,7 @@ fn identity(inode: &CachedInode) -> Identity {
     }
 }
 
-/// What was counted, and the kernel's own sum of it.
+/// The counted sums, each with that of the kernel.
 fn set_beside(summary: &Summary, kernel: &Sums) -> Option<[(&'static str, Pages, Pages); 2]> {
     let census = summary.sums?;
     Some([
@@ -288,8 +288,8 @@ fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
         show.line(&match difference {
             0 => format!("adds up: {counted} pages ({bytes}) = the kernel's {name}"),
             _ => format!(
-                "{counted} pages ({bytes}), the kernel's {name} has {told}: {difference:+}, which came, went or \
-                 is on no list of files (aio rings, secret memory)"
+                "{counted} pages ({bytes}), {name} of the kernel is {told}: {difference:+}, pages that changed \
+                 meanwhile or belong to no listed file (aio rings, secret memory)"
             ),
         })?;
     }
@@ -307,7 +307,7 @@ fn told(summary: &Summary, show: &mut Show) -> Result<()> {
     ))?;
     if summary.is_partial() {
         show.note(
-            "note: the census is not complete: files or file systems came and went faster than it walks",
+            "note: the census is not complete: files or file systems changed faster than it walks",
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What all files come to, and what is told of those that are in no sum.
+//! Sums over all files, and notes on files that are excluded from them.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::notes::Notes;
 use crate::progress::Meter;
 use cachewise_cli::output::Failures;
 
-/// What all files come to.
+/// Sums over all files.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Those that could be looked at, shown or not.
     pub files: u64,
-    /// Those of them whose residency nobody tells us.
+    /// Those of them whose residency is unknown.
     pub unknown: u64,
-    /// What could not be looked at.
+    /// Paths that could not be read.
     pub failed: u64,
     pub size: u64,
     pub counts: Counts,
-    /// What was done to them came to this; `None` where they were only looked at.
+    /// Change by the command; `None` if it only reads.
     pub change: Option<Change>,
     /// Why there are more files than these.
     pub partial: Option<Reason>,
@@ -76,7 +76,7 @@ impl Sum {
         }
     }
 
-    /// As a total has it: what is known alone is an estimate of all, and where nothing is, nobody knows.
+    /// The sum for a total: an estimate if some files are unknown, and unknown if all are.
     pub fn measured(&self) -> Measured<u64> {
         match self.unknown {
             None => Measured::Exact(self.pages),
@@ -156,7 +156,7 @@ impl Counting {
         self.reasons.clear();
     }
 
-    /// Takes in a file that was gone when its turn came: nobody would miss it in a list of what there is.
+    /// Counts a file that was removed before it was examined; a list of present files does not miss it.
     pub fn vanished(&mut self) {
         self.vanished += 1;
     }
@@ -174,9 +174,11 @@ impl Counting {
         let Answer { files, unknown, .. } = self.answer;
         match self.vanished {
             0 => {}
-            1 => self.notes.tell("note: a file was gone when its turn came"),
+            1 => self
+                .notes
+                .tell("note: 1 file was removed before it was examined"),
             many => self.notes.tell(&format!(
-                "note: {many} files were gone when their turn came"
+                "note: {many} files were removed before they were examined"
             )),
         }
         if unknown > 0 {
@@ -188,9 +190,8 @@ impl Counting {
                     .map(|(reason, count)| format!("{count}: {reason}"))
                     .collect(),
             };
-            let is_or_are = if unknown == 1 { "is" } else { "are" };
             self.notes.tell(&format!(
-                "note: residency is unknown of {unknown} of {files} files, which {is_or_are} in no sum: {}",
+                "note: residency is unknown of {unknown} of {files} files, excluded from all sums: {}",
                 reasons.join("; ")
             ));
         }

@@ -19,10 +19,10 @@ pub struct Found {
     pub path: PathBuf,
     /// Another way to it, where the path may lead elsewhere.
     pub link: Option<PathBuf>,
-    /// Who it is; a walk does not look.
+    /// Device and inode; a walk does not read them.
     pub identity: Option<Identity>,
     pub size: u64,
-    /// Or why nobody can know.
+    /// Counts, or the reason why they are unknown.
     pub counts: Result<Counts, Reason>,
     /// Pages that were resident before something was done to it.
     pub before: Option<Result<u64, Reason>>,
@@ -32,11 +32,11 @@ pub struct Found {
     pub brief: Option<String>,
     /// Its pages were counted from elsewhere: the file itself can tell the states of its pages.
     pub is_to_be_asked: bool,
-    /// Where the resident pages are, in so many stretches, if that was asked for.
+    /// Resident share of equal parts of the file, for `--histogram`.
     pub strip: Option<Vec<Ratio>>,
 }
 
-/// Who a file is.
+/// Device and inode number of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
     pub device: (u32, u32),
@@ -141,7 +141,7 @@ impl Found {
     }
 }
 
-/// What the file at a path tells of itself, if it is that file.
+/// Counts of the file at a path, if it still is that file.
 pub fn told_by(path: &Path, identity: &Identity, is_device: bool) -> Option<Counts> {
     let file = open(path).ok()?;
     let inode = Inode::of_fd(file.as_fd()).ok()?;
@@ -190,8 +190,7 @@ pub fn residency(counts: &Result<Counts, Reason>) -> Residency {
     }
 }
 
-/// Numbers of many files, of which so many are unknown and not in the counts: then the rest is no more than
-/// an estimate, and no part of anything.
+/// Numbers of many files. `unknown` of them are not in `counts`: then the sums are estimates, and shares are unknown.
 pub fn sum(files: u64, unknown: u64, counts: &Counts) -> Residency {
     let mut sum = match unknown {
         0 => residency(&Ok(*counts)),
@@ -207,7 +206,7 @@ pub fn sum(files: u64, unknown: u64, counts: &Counts) -> Residency {
     sum
 }
 
-/// The resident part of each of `parts` stretches of an open file.
+/// The resident share of each of `parts` equal ranges of an open file.
 pub fn strip(file: BorrowedFd<'_>, parts: u64) -> Result<Vec<Ratio>, cachewise_residency::Error> {
     let map = map(file, ByteRange::starting_at(0))?;
     let pages = map.pages.len().0;

@@ -1,10 +1,10 @@
-//! `files`: what of files, directories, processes or the whole machine is in the page cache.
+//! `files`: residency of files, directories, processes or the whole machine.
 //!
 //! # Layout
-//! - `plan`, `walk`, `process`, `census`: where files come from; each hands them to a `Show`
-//! - `fuse`: files that are not opened; `found`: one file; `order`: which are shown; `counting`: the total; `tree`, `ncdu`: sums of directories
-//! - `batched`: output in large pieces; `notes`: what is told beside the list, each note once
-//! - this file: what is asked, and how it is shown
+//! - `plan`, `walk`, `process`, `census`: sources of files; each passes them to a `Show`
+//! - `fuse`: files that are not opened; `found`: one file; `order`: selection of rows; `counting`: the total; `tree`, `ncdu`: sums of directories
+//! - `batched`: output in large pieces; `notes`: notes beside the list, each once
+//! - this file: the choice of source and output
 
 pub mod arguments;
 mod batched;
@@ -47,7 +47,7 @@ pub use unknown::unknown_reason;
 pub fn files(arguments: &Files) -> Result<ExitCode> {
     if arguments.select.one_file_system && arguments.paths.is_empty() {
         bail!(
-            "-x stays on the file system of each PATH, and there is none; --include picks by path"
+            "-x stays on the file system of each PATH: add a PATH, or use --include to select by path"
         );
     }
     let Some(interval) = arguments.watch else {
@@ -56,9 +56,7 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
         show.end_early(Stop::at(&interrupt));
         let (status, is_complete) = once(arguments, &mut show)?;
         if let Some(status) = interrupt.status() {
-            tell(
-                "interrupted: what is shown was found until then; what comes later was not looked at",
-            );
+            tell("interrupted: the result so far is shown, the rest was not examined");
             return Ok(status);
         }
         if is_complete {
@@ -127,7 +125,7 @@ fn status(arguments: &Files, answer: &Answer) -> ExitCode {
         return ExitCode::from(FAILED);
     }
     match (arguments.fail_below, answer.counts.ratio()) {
-        // Of files without pages nothing is missing; but of no files, nothing is known.
+        // Files without pages have no share to compare; without files, the answer is unknown.
         (_, None) if answer.files == 0 && !arguments.evicted => nothing(arguments),
         (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(output::NO),
         _ => ExitCode::SUCCESS,
@@ -139,7 +137,7 @@ fn nothing(arguments: &Files) -> ExitCode {
     let picked = arguments.select.picked();
     if !arguments.pid.is_empty() {
         tell(&format!(
-            "note: no file{picked} is held: kernel threads hold none"
+            "note: the process has no file{picked} open or mapped: kernel threads have none"
         ));
         // That may well be the answer.
         return match arguments.fail_below {

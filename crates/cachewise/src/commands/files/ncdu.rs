@@ -33,10 +33,10 @@ pub struct Sized {
 /// Walks a directory and writes it.
 pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
     let [root] = roots else {
-        bail!("ncdu browses one directory: give one PATH with --ncdu");
+        bail!("--ncdu needs exactly one directory: name one PATH");
     };
     if !root.is_dir() {
-        bail!("ncdu browses a directory, and {} is none", escaped(root));
+        bail!("--ncdu needs a directory, and {} is not one", escaped(root));
     }
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let mut files = Vec::new();

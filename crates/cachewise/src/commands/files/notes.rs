@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cachewise_cli::output::tell;
 
-/// What was told. Of a list that goes on, a note is told when it is new, not with every look.
+/// Notes that were printed. A repeated list prints a note when it is new, not at each repetition.
 #[derive(Debug, Default)]
 pub struct Notes {
     goes_on: bool,
@@ -13,7 +13,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Nothing was told yet.
+    /// No notes so far; `goes_on` for a repeated list.
     pub fn new(goes_on: bool) -> Notes {
         Notes {
             goes_on,

@@ -90,7 +90,7 @@ pub struct First {
 }
 
 impl First {
-    /// Keeps so many; `None`: all.
+    /// Keeps the first `most`; `None` keeps all.
     pub fn new(order: Order, most: Option<usize>) -> First {
         First {
             order,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_comes_last() {
+    fn unknown_files_come_last() {
         let files = [("a", Err(Reason::NotReported)), ("b", counts(0))];
         for reverse in [false, true] {
             let order = Order {

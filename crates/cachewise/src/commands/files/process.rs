@@ -67,7 +67,7 @@ fn held(
     let opened = match open(&file.link) {
         Ok(opened) => Some(opened),
         Err(error) if is_not_opened(&error) => None,
-        // Pipes, sockets, terminals, /proc: a process has many, and nobody wants to hear of each.
+        // Pipes, sockets, terminals, /proc: a process has many of them, which are skipped without a note.
         Err(error) if error.unknown().is_some() => return Ok(()),
         Err(error) if error.kind() == SysKind::NotFound => return Ok(()),
         Err(error) => {

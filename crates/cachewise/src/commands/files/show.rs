@@ -24,7 +24,7 @@ use cachewise_cli::output::{self, Sink, tell};
 /// Rows of a table of more than what was named, unless --top says otherwise.
 const TOP: usize = 20;
 
-/// Stretches of a strip of where the resident pages are, and of one on a screen that is narrower than most.
+/// Number of ranges in a strip of `--histogram`, and on a narrow screen.
 const STRIP: u64 = 32;
 const NARROW_STRIP: u64 = 16;
 const NARROW: usize = 80;
@@ -32,7 +32,7 @@ const NARROW: usize = 80;
 /// Where rows go, and which.
 pub struct Show {
     sink: Option<Sink>,
-    /// What has a document that is no table: nothing more is written to it.
+    /// The output of a document without rows, which ends the list.
     raw: Option<Sink>,
     name: String,
     format: Format,
@@ -41,9 +41,9 @@ pub struct Show {
     order: Option<Order>,
     most: Option<usize>,
     plan: Plan,
-    /// Notes that were told of the list before.
+    /// Notes that were printed for this list before.
     notes: Notes,
-    /// Of a list that goes on in a machine format: its looks are one document.
+    /// A repeated list in a machine format: its repetitions are one document.
     stream: Option<Stream>,
     stop: Stop,
 }
@@ -63,9 +63,9 @@ pub struct Plan {
     /// Every file was named, so every one is wanted: not just the first few.
     pub all_are_named: bool,
     pub order: Order,
-    /// The user asked for that order.
+    /// Whether `--sort` or `--reverse` was given.
     pub order_is_chosen: bool,
-    /// The user asked for so many rows; 0 is all.
+    /// Maximum number of rows; 0 shows all.
     pub top: Option<usize>,
     pub only_cached: bool,
     pub maps: bool,
@@ -129,7 +129,7 @@ impl Show {
         &self.stop
     }
 
-    /// The order that was asked for, and how many rows.
+    /// The order of `--sort`, and the maximum number of rows.
     pub fn chosen_order(&self) -> Option<(Order, Option<usize>)> {
         self.order.map(|order| (order, self.most))
     }
@@ -156,7 +156,7 @@ impl Show {
         Ok(())
     }
 
-    /// What was shown is complete: a file takes its place. Without this, what was there stays.
+    /// Replaces the output file with the complete one. Without this call, the old file stays.
     pub fn keep(&mut self) -> Result<()> {
         let sink = self.sink.take().or(self.raw.take());
         sink.map_or(Ok(()), Sink::keep)
@@ -168,7 +168,7 @@ impl Show {
             Some(sink) if self.format == Format::Table => {
                 writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))
             }
-            // Of a document that goes on, nobody waits for how each look went.
+            // A repeated document has no line about each repetition.
             _ if self.plan.repeated => Ok(()),
             _ => {
                 tell(text);
@@ -239,7 +239,7 @@ pub struct Listing<'a> {
     writer: RowWriter<Batched>,
     /// `None`: rows are written as they come.
     first: Option<First>,
-    /// Who a file is was asked for.
+    /// Whether device and inode of files are shown.
     identifies: bool,
     /// When it was begun, if rows are to tell.
     time: Option<String>,
@@ -327,7 +327,7 @@ impl Listing<'_> {
         rows.into_iter().try_for_each(|row| self.row(row))
     }
 
-    /// The order that was asked for, and how many rows.
+    /// The order of `--sort`, and the maximum number of rows.
     pub fn chosen_order(&self) -> Option<(Order, Option<usize>)> {
         self.show.chosen_order()
     }
@@ -406,13 +406,13 @@ impl Listing<'_> {
         Ok(answer)
     }
 
-    /// In a table, notes are short; why something is unknown is told below it, once.
+    /// Shortens notes for tables; the reason for unknown numbers is printed once below the table.
     fn abbreviate(&self, found: &mut Found) {
         if self.show.format != Format::Table {
             return;
         }
         if found.counts.is_err() && found.note.is_none() {
-            found.note = Some("not told".to_owned());
+            found.note = Some("unknown".to_owned());
         }
         if let Some(brief) = found.brief.take() {
             found.note = Some(brief);

@@ -34,7 +34,7 @@ pub fn show(arguments: &Files, walk: Walk, mut listing: Listing<'_>) -> Result<A
     summed(arguments, tree, listing)
 }
 
-/// Shows the sums of a tree: directory by directory, or in the order that was asked for.
+/// Shows the sums of a tree: directory by directory, or in the order of `--sort`.
 pub fn summed(arguments: &Files, tree: Tree, mut listing: Listing<'_>) -> Result<Answer> {
     let mut directories: Vec<Directory> = tree.into_directories();
     if arguments.only_cached {

@@ -21,7 +21,7 @@ use super::{ncdu, tree};
 
 /// Shows files, or sums of directories.
 pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
-    // What is named file by file is shown in that order, each even if it is there twice.
+    // Named files are shown in that order, each as often as it is named.
     let are_files = !arguments.paths.iter().any(|path| path.is_dir());
     if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
         let mut listing = show.begin()?;

@@ -18,13 +18,13 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Reads the paths of a dump; none where there is none so far.
+    /// Reads the paths of a dump; none if the file does not exist.
     ///
-    /// What is no dump is left alone: it would be overwritten.
+    /// Another file is an error: it would be overwritten.
     pub fn open(path: &Path) -> Result<(Dump, Vec<PathBuf>)> {
         let shown = escaped(path);
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            bail!("the dump {shown} is no regular file: name another one");
+            bail!("the dump {shown} is not a regular file: name another file");
         }
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -35,7 +35,7 @@ impl Dump {
         };
         let Some(paths) = parse(&bytes) else {
             bail!(
-                "{shown} is no dump of `lock --follow`, and would be overwritten: name another file, or remove it"
+                "{shown} is not a dump of `lock --follow` and would be overwritten: name another file, or remove it"
             );
         };
         let dump = Dump {
@@ -82,7 +82,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<PathBuf>> {
         .collect()
 }
 
-/// Gives a file new content at once: whoever reads it finds the old or the new.
+/// Replaces a file atomically: a reader finds the old or the new content.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -96,7 +96,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         file.write_all(bytes)?;
         file.persist(path).map_err(|error| error.error)
     };
-    // The reason, without a name that nobody gave.
+    // The kind of error, without the name of the temporary file.
     write()
         .map(|_| ())
         .map_err(|error: std::io::Error| error.kind().into())
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_dump_is_told() {
+    fn file_that_is_not_a_dump_is_an_error() {
         assert_eq!(parse(b""), Some(Vec::new()), "an empty file is one");
         assert_eq!(
             parse(b"/a\n\xff\0/b c\0"),

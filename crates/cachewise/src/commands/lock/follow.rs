@@ -26,10 +26,10 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use cachewise_cli::output::{self, tell};
 
-/// Who a file is.
+/// Device and inode number of a file.
 type Identity = ((u32, u32), u64);
 
-/// What is locked, and what is not.
+/// Locked and omitted files.
 struct Guard<'a> {
     arguments: &'a Lock,
     patterns: Patterns,
@@ -42,13 +42,13 @@ struct Guard<'a> {
 struct Held {
     path: PathBuf,
     counts: Counts,
-    /// Of which so many bytes count, whether resident or not.
+    /// Bytes that count for `--max-total`, resident or not.
     size: Bytes,
     /// `None` in a dry run.
     lock: Option<Locked>,
 }
 
-/// What a look at all processes came to.
+/// Result of a scan of all processes.
 #[derive(Default)]
 struct Scan {
     in_use: HashSet<Identity>,
@@ -97,7 +97,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
         dump = Some(opened);
     }
     let (mut told, mut is_told) = (None, false);
-    // What the dump names may not run yet: it is let go after the first period.
+    // Programs in the dump may not run yet: they are unlocked after the first period.
     let mut is_first = arguments.dump.is_some();
     loop {
         if !is_first {
@@ -109,7 +109,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
         }
         let line = guard.line();
         if told.as_ref() != Some(&line) {
-            // Whoever does not read it does not need it: the locks are the work.
+            // Errors are ignored: the locks matter, not the line.
             let _ = writeln!(std::io::stdout(), "{line}");
             told = Some(line);
         }
@@ -203,7 +203,7 @@ impl Guard<'_> {
         }
         if let Some(held) = self.held.get_mut(&identity) {
             if let Some(lock) = &held.lock {
-                // What fails to be locked in addition stays as it is.
+                // If additional pages cannot be locked, the earlier ones stay locked.
                 held.counts.cached = lock.extend(&file).unwrap_or(held.counts.cached);
             }
             return;
@@ -284,7 +284,7 @@ impl Guard<'_> {
         }
     }
 
-    /// What is locked, in a line.
+    /// The locked pages, in one line.
     fn line(&self) -> String {
         let pages: Pages = self.held.values().map(|held| held.counts.cached).sum();
         let verb = match self.arguments.target.dry_run {
@@ -302,13 +302,13 @@ impl Guard<'_> {
             (self.scan.no_room, "--max-total"),
         ] {
             if files > 0 {
-                line += &format!("; {} left out by {option}", number(files, "file"));
+                line += &format!("; {} omitted by {option}", number(files, "file"));
             }
         }
         line
     }
 
-    /// What could not be done, if there is anything.
+    /// A message about files that could not be locked, or processes that could not be read.
     fn refused(&self) -> Option<String> {
         let Scan {
             hidden,
@@ -324,8 +324,8 @@ impl Guard<'_> {
         let hidden_one = (*hidden_one)?;
         let one = machine::named(hidden_one);
         let left_out = match hidden {
-            1 => format!("process {one} is left out"),
-            _ => format!("{hidden} processes are left out, as {one}"),
+            1 => format!("process {one} is omitted"),
+            _ => format!("{hidden} processes are omitted, for example {one}"),
         };
         let who = machine::who_may_look(hidden_one);
         Some(format!("note: {left_out}: {who}"))

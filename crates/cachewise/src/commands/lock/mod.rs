@@ -27,7 +27,7 @@ use arguments::Lock;
 use cachewise_cli::output::{self, FAILED, tell};
 use room::MemoryNeed;
 
-/// What came of a file.
+/// Result for one file.
 struct Done {
     found: Found,
     /// Pages that are, or would be, locked.
@@ -38,7 +38,7 @@ struct Done {
     refused: Option<MemlockLimit>,
 }
 
-/// Files for which the limit is too small: what it should be is told for all of them, at the end.
+/// Files beyond the limit of locked memory: the necessary limit is reported once for all of them, at the end.
 #[derive(Default)]
 struct Refused {
     files: u64,
@@ -53,7 +53,7 @@ impl Refused {
         self.first.get_or_insert_with(|| (path.to_owned(), limit));
     }
 
-    /// What to set, so that all may be locked.
+    /// The message with the limit that would allow all of them.
     fn told(self) -> Option<String> {
         let (path, first) = self.first?;
         let limit = match may_lock(self.pages) {
@@ -153,7 +153,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         return Ok(status(&interrupt, is_failed));
     }
     let verb = if pages == Pages(1) { "is" } else { "are" };
-    // Whoever reads the line may end us at once, and that is the end which is waited for.
+    // A reader of the line may end this process at once, and that is the usual end, not an interruption.
     let interrupted = interrupt.status();
     show.line(&format!("{locked} {verb} locked"))?;
     // It is waited for the end now.
@@ -162,20 +162,20 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         tell(&refused);
     }
     if let Some(status) = interrupted {
-        tell("interrupted: nothing stays locked");
+        tell("interrupted: all pages were unlocked");
         return Ok(status);
     }
     if pages == Pages::ZERO {
         match arguments.resident {
             _ if is_failed => {}
             true => tell(
-                "nothing of that is resident, so there is nothing to keep; without --resident it is brought in",
+                "there is nothing to lock: no page is resident; without --resident they are read first",
             ),
-            false => tell("there is nothing to keep"),
+            false => tell("there is nothing to lock"),
         }
         return Ok(ExitCode::from(FAILED));
     }
-    tell("they stay locked as long as this runs; Ctrl-C lets them go");
+    tell("pages stay locked until this process ends; Ctrl-C unlocks them");
     interrupt.wait()?;
     drop(locks);
     Ok(output::status(is_failed))

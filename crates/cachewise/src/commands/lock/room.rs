@@ -79,7 +79,7 @@ impl fmt::Display for NoRoom {
                 "the machine has {total}, and {left} of that can be locked (MemAvailable less 1/{MARGIN} of all); "
             )?,
         }
-        f.write_str("lock less (--range, --exclude); --force locks all the same, and processes may be killed for it")
+        f.write_str("lock less (--range, --exclude), or add --force, which may cause the kernel to kill processes")
     }
 }
 

@@ -28,7 +28,7 @@ use rows::row_writer;
 /// Prints files, or ranges of them, in the order in which to read them.
 pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     if arguments.shuffle.is_some() && arguments.unit == Unit::File && arguments.simulate.is_none() {
-        bail!("--shuffle is of ranges, and whole files are put in order: add --unit range");
+        bail!("--shuffle needs ranges: add --unit range");
     }
     let mut counting = Counting::new(Notes::new(false));
     counting.quietly();
@@ -41,7 +41,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     let is_failed = counting.finish().failed > 0;
     if let Some(memory) = arguments.simulate {
         if let Some(status) = interrupt.status() {
-            tell("interrupted: not all files were looked at, so nothing was simulated");
+            tell("interrupted: nothing was simulated, as not all files were examined");
             return Ok(status);
         }
         // By their sizes, whatever is resident.
@@ -71,7 +71,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
             _ => String::new(),
         };
         tell(&format!(
-            "interrupted: the order is that of {} files of {}, which were looked at until then{kept}",
+            "interrupted: the order covers the {} files of {} that were examined so far{kept}",
             survey.paths.len(),
             paths.len()
         ));
@@ -90,7 +90,7 @@ fn expanded(
     let stop = Stop::at(interrupt);
     let mut all = Vec::new();
     for path in &arguments.paths {
-        // What is no directory is named for itself: the survey says what is wrong with it.
+        // Everything but a directory stays as named: the survey reports its errors.
         if !path.is_dir() {
             all.push(path.clone());
             continue;
@@ -205,12 +205,12 @@ fn files(survey: &Survey, plan: &Plan) -> Vec<usize> {
     files
 }
 
-/// What there is to read; of an empty file that is nothing.
+/// The ranges to read, without those of empty files.
 fn ranges(plan: &Plan) -> impl Iterator<Item = PlanStep> {
     plan.runs().filter(|run| !run.range.is_empty())
 }
 
-/// What the order saves, and what none could.
+/// Prints the I/O that the order saves, and the lower bound of all orders.
 fn explain(plan: &Plan) {
     let told = plan.prediction;
     let (total, resident, hits) = (told.total, told.resident, told.planned_hits);
@@ -225,7 +225,7 @@ fn explain(plan: &Plan) {
             ));
         }
         unknown if unknown == total => tell(&format!(
-            "{total} to read; ? of it resident, so what an order saves is unknown"
+            "{total} to read; ? of it resident, so the savings of an order are unknown"
         )),
         unknown => {
             tell(&format!(
@@ -239,13 +239,11 @@ fn explain(plan: &Plan) {
         }
     }
     if let Some(why) = plan.declined {
-        tell(&format!(
-            "the order stays that in which they were given: {why}"
-        ));
+        tell(&format!("files keep the order given: {why}"));
     }
 }
 
-/// Of how many files nobody tells what is resident, for which reason, and what to do about it: a line for each.
+/// A line per reason of unknown residency: the number of files, the reason, and the fix.
 fn unknown(errors: &[Error], of: &str) -> Vec<String> {
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for error in errors {

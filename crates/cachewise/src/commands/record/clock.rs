@@ -1,4 +1,4 @@
-//! How long a machine slept: of two clocks that nobody sets, one stands still meanwhile.
+//! Time that the machine slept: the difference of two monotonic clocks, of which one stops during sleep.
 
 use std::time::Duration;
 

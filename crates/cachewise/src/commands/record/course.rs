@@ -1,4 +1,4 @@
-//! What is recorded meanwhile, and what ends it: a command, a process, a time, a signal.
+//! Course of a recording: a command or a process that is recorded, and what ends it: its end, a time, a signal.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode};
@@ -33,7 +33,7 @@ pub enum Start {
     Not(ExitCode),
 }
 
-/// What comes after a sample.
+/// The step after a sample.
 pub enum Next {
     /// The next one.
     Tick,

@@ -1,10 +1,10 @@
-//! `record`: the machine over time, into a file that outlives whoever writes it.
+//! `record`: the machine over time, in a file that survives the end of the recorder.
 //!
 //! # Layout
-//! - `course`: what is recorded meanwhile: a command, a process, or whatever happens; what ends it
-//! - `scope`: what of the machine is watched
-//! - `clock`: how long a machine slept
-//! - this file: the ticks, and what is said at the end
+//! - `course`: the recorded command or process, and the end of the recording
+//! - `scope`: the processes that are counted
+//! - `clock`: time that the machine slept
+//! - this file: the samples, and the summary at the end
 
 pub mod arguments;
 mod clock;
@@ -37,8 +37,9 @@ const AHEAD: Bytes = Bytes(16 << 20);
 /// Records until it is over.
 pub fn record(arguments: &Record) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    // Through a link the parts would be beside the link.
-    // Only where the kernel follows that link too (fs.protected_symlinks): canonicalize asks nobody.
+    // The real path, as parts would otherwise be placed beside a symbolic link.
+    // `metadata` comes first, as it fails where the kernel does not follow a link (fs.protected_symlinks); canonicalize
+    // does not check that.
     let path = std::fs::metadata(&arguments.file)
         .and_then(|_| arguments.file.canonicalize())
         .unwrap_or_else(|_| arguments.file.clone());
@@ -61,7 +62,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
             "note: the recorder's memory is not locked, samples may be late when memory is short: {error}"
         ));
     }
-    // What happened up to here is nobody's.
+    // Counts during the setup belong to no sample.
     watch.stretch()?;
     if let course::Start::Not(code) = course.start()? {
         recorder.discard(found);
@@ -183,7 +184,7 @@ impl Recorder {
         };
         self.writer.write(&sample).map_err(|error| {
             let advice = match error.is_full() {
-                true => ": there is no room for more; what was recorded is whole",
+                true => ": no space left; all earlier samples are intact",
                 false => "",
             };
             anyhow::Error::from(error).context(format!("the recording ends here{advice}"))
@@ -234,7 +235,7 @@ impl Recorder {
         let name = cachewise_model::shell_quoted(&self.name);
         let plural = if self.writer.samples() == 1 { "" } else { "s" };
         tell(&format!(
-            "{} sample{plural} over {}, {}{}; to look at: cachewise report {name}",
+            "{} sample{plural} over {}, {}{}; to read it: cachewise report {name}",
             self.writer.samples(),
             cachewise_view::length(self.elapsed),
             Bytes(self.writer.written()),
@@ -243,7 +244,7 @@ impl Recorder {
     }
 }
 
-/// A line that shows that it is at work; where nobody sees it, it is none.
+/// A progress line; hidden unless standard error is a terminal.
 fn bar() -> indicatif::ProgressBar {
     let bar = indicatif::ProgressBar::new_spinner();
     if let Ok(style) = indicatif::ProgressStyle::with_template("{spinner} {elapsed} {msg}") {

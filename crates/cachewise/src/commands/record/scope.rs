@@ -1,4 +1,4 @@
-//! What of the machine is watched. Memory and pressure are the whole machine's in any case.
+//! Scope of a recording. Memory and pressure are always those of the whole machine.
 
 use anyhow::Result;
 use cachewise_kstat::Kernel;
@@ -7,14 +7,17 @@ use cachewise_probe::{Detail, Options, Scope};
 use super::arguments::Record;
 use crate::machine;
 
-/// The probe's options, and in words whose doings are counted; no words for everybody's.
+/// Options of the probe, and the name of the scope: empty for the whole machine.
 pub fn of(arguments: &Record, kernel: &Kernel) -> Result<(Options, String)> {
     let (scope, mut words) = match arguments.pid {
         Some(pid) => (
             Scope::Process(pid),
-            format!("process {pid} and those under it"),
+            format!("process {pid} and its descendants"),
         ),
-        None if arguments.only => (Scope::Children, "the command and what it starts".to_owned()),
+        None if arguments.only => (
+            Scope::Children,
+            "the command and its descendants".to_owned(),
+        ),
         None => (Scope::System, String::new()),
     };
     let mut options = Options::new(scope, Detail::Rows);

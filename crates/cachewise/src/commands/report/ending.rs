@@ -34,7 +34,7 @@ pub fn nothing_in(arguments: &Report, problems: &[String]) -> Result<ExitCode> {
         (None, None) => bail!("{name} has no sample that could be read"),
         _ => match span(arguments)? {
             Some(span) => bail!(
-                "{name} has no sample in that time: it goes from {:.3} to {:.3}",
+                "{name} has no sample in that range: choose a time from {:.3} to {:.3}",
                 span.begin,
                 span.end
             ),

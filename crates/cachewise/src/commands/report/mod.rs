@@ -29,7 +29,7 @@ use ending::{finish, nothing_in};
 use points::Points;
 use range::range;
 
-/// The header is written again after so many rows, on a terminal.
+/// Number of rows after which the header is repeated, on a terminal.
 const HEADER_EVERY: usize = 40;
 
 /// Shows a recording.
@@ -151,7 +151,7 @@ fn rows(sample: &Sample, of: Of) -> Vec<Row> {
 fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
     if matches!(check_target(page), Ok(TargetFile::Recording)) {
         bail!(
-            "{} is a recording: it is not written over with a page",
+            "cannot write the page to {}: it is a recording; name another file",
             page.display()
         );
     }

@@ -1,5 +1,4 @@
-//! What a plot shows: as many points as a screen has columns, a few times over. Of more samples each point is of
-//! several, with their counts summed.
+//! Points of a plot: a few times the columns of a screen. With more samples, each point sums up the counts of several.
 
 use cachewise_model::{Gap, Row, Stretch};
 
@@ -11,7 +10,7 @@ const MOST: usize = 4096;
 pub struct Points {
     /// With whether time is missing before it.
     points: Vec<(Row, bool)>,
-    /// So many samples are in a point, but for the last one.
+    /// Samples per point, except for the last one.
     each: u64,
     in_last: u64,
 }

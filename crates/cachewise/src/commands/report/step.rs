@@ -33,9 +33,7 @@ impl cachewise_tui::History for Samples {
 /// Fails where there is nothing to show samples on.
 pub fn check_terminal() -> Result<()> {
     if !std::io::stdout().is_terminal() {
-        bail!(
-            "standard output is no terminal to step through a recording on: --series writes every sample"
-        );
+        bail!("--tui needs a terminal as standard output; --series writes every sample");
     }
     top::check_terminal("use --series for every sample")
 }

@@ -44,7 +44,7 @@ pub fn parse(text: &str, span: Span, zone: &TimeZone) -> Result<Timestamp> {
         return local(day.to_datetime(time));
     }
     bail!(
-        "{text:?} is not a time: write 2026-01-02T03:04:05Z, the local \"2026-01-02 03:04\", 03:04 on the day on \
+        "{text:?} is not a time: write 2026-01-02T03:04:05Z, local \"2026-01-02 03:04\", 03:04 on the day on \
          which the recording begins, +10m from its beginning or -10m from its end"
     )
 }

@@ -1,6 +1,5 @@
-//! The report where there is no probe: what procfs and the kernel's resource usage tell, marked as the
-//! estimates that they are. A hit rate is not among them: read calls of pipes, sockets and tmpfs look
-//! like hits there, and read-ahead makes misses of more than 100 %.
+//! The report without a probe: numbers of procfs and resource usage, marked as estimates. It has no hit ratio, as read
+//! calls on pipes, sockets and tmpfs look like hits there, and readahead makes misses of more than 100 %.
 
 use cachewise_model::{Counter, Ledger, Measured, Missing, Reason, Report};
 
@@ -8,7 +7,7 @@ use cachewise_cli::child::Course;
 
 const NEEDS_PROBE: Missing = Missing::NotOffered(Reason::NeedsProbe);
 
-/// What the process's own account tells.
+/// Counters that the account of a process in procfs has.
 const OF_CALLS: [Counter; 4] = [
     Counter::ReadRequestedBytes,
     Counter::ReadRequests,

@@ -130,7 +130,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         None => estimate::fill(&mut report, &course),
     }
     report.surroundings = surroundings::of(&report, &course, &kernel);
-    // The probe goes before the report is written: nobody should pay for it while a pager waits.
+    // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
     report.findings = diagnose(&report);
     finish(sink, &report, arguments.top)

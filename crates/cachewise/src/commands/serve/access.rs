@@ -37,17 +37,17 @@ impl Access {
         match endpoint {
             Endpoint::Unix { .. } => Ok(Access::Open),
             Endpoint::Tcp(address) if !address.ip().is_loopback() => bail!(
-                "{address} can be reached by other machines, and needs a token: put one into a file (head -c 24 \
-                 /dev/urandom | base64) and name it with --token-file, or into the variable {TOKEN}; for 127.0.0.1 \
-                 one is made"
+                "cannot serve on {address} without a token, as other machines can reach it: write one to a file (head \
+                 -c 24 /dev/urandom | base64) and name it with --token-file, or set the variable {TOKEN}; for \
+                 127.0.0.1 one is generated"
             ),
             Endpoint::Tcp(_) if stderr_is_a_log() => bail!(
-                "a token is needed, and one made here would be printed into a log: name a file with \
-                 --token-file, set the variable {TOKEN}, or use --socket"
+                "cannot generate a token, as it would be printed to a log: name a file with --token-file, set the \
+                 variable {TOKEN}, or use --socket"
             ),
             Endpoint::Tcp(_) => Token::random()
                 .map(Access::Made)
-                .context("cannot make a token: the kernel gives no random bytes"),
+                .context("cannot generate a token: the kernel returned no random bytes"),
         }
     }
 
@@ -123,7 +123,7 @@ fn group_id(group: &str) -> Result<u32> {
         std::fs::read_to_string(GROUPS).with_context(|| format!("cannot read {GROUPS}"))?;
     id_in(&groups, group).with_context(|| {
         format!(
-            "--socket-group {group}: {GROUPS} has no group of this name; a number is taken as it is"
+            "--socket-group {group}: {GROUPS} has no group of this name; write its number instead"
         )
     })
 }
@@ -160,8 +160,8 @@ fn read_token(path: &Path) -> Result<String> {
     let mode = file.metadata().with_context(cannot)?.permissions().mode();
     if mode & 0o077 != 0 {
         bail!(
-            "the token file {shown} is open to others than its owner (mode {:04o}), so that its token may be no secret \
-             any more: chmod 600 {}, and put a new token into it",
+            "other users can read or write the token file {shown} (mode {:04o}), so the token may be known: chmod 600 \
+             {}, and write a new token to it",
             mode & 0o7777,
             shell_quoted(path)
         );
@@ -177,15 +177,17 @@ pub(super) fn why_not(error: &io::Error, endpoint: &Endpoint) -> anyhow::Error {
         Endpoint::Tcp(address) => why_not_address(error, *address),
         Endpoint::Unix { path, .. } => {
             let what = match error.kind() {
-                ErrorKind::AddrInUse => "another program listens there already",
+                ErrorKind::AddrInUse => {
+                    "another program listens there: stop it, or choose another path"
+                }
                 ErrorKind::AlreadyExists => {
-                    "something else has that name: choose another one, or remove it"
+                    "a file of that name exists: choose another path, or remove it"
                 }
-                ErrorKind::NotFound => "its directory has to be there",
+                ErrorKind::NotFound => "create its directory first",
                 ErrorKind::PermissionDenied => {
-                    "the directory must let you write, and only root and the members of a group may give it a socket"
+                    "the directory must be writable, and only root and members of a group may give a socket to it"
                 }
-                _ => "choose another name with --socket",
+                _ => "choose another path with --socket",
             };
             anyhow!("cannot listen on {}: {error}: {what}", escaped(path))
         }
@@ -195,15 +197,15 @@ pub(super) fn why_not(error: &io::Error, endpoint: &Endpoint) -> anyhow::Error {
 fn why_not_address(error: &io::Error, address: SocketAddr) -> anyhow::Error {
     let what = match error.kind() {
         ErrorKind::AddrInUse => format!(
-            "another program listens there already; `ss -tlnp 'sport = :{}'` shows which; --listen {}:0 takes any free port",
+            "another program listens there: `ss -tlnp 'sport = :{}'` shows it; --listen {}:0 selects a free port",
             address.port(),
             host(address)
         ),
         ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address; `ip address` lists those that it has".into()
+            "this machine does not have that address; `ip address` lists its addresses".into()
         }
         ErrorKind::PermissionDenied => format!(
-            "ports below 1024 are for root; --listen {}:0 takes any free one",
+            "ports below 1024 need root; --listen {}:0 selects a free port",
             host(address)
         ),
         _ => "choose another address with --listen".into(),

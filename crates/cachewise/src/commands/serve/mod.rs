@@ -36,10 +36,10 @@ use arguments::Serve;
 use cachewise_cli::output::{explain, tell};
 use cachewise_cli::signals::{self, Caught};
 
-/// Control groups with metrics of their own where their collector is asked for without a number.
+/// Number of control groups with their own metrics if `--collector cgroups` has no `--top-n`.
 const TOP_GROUPS: usize = 10;
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let endpoint = access::endpoint(&arguments)?;
     let access = Access::of(&arguments, &endpoint)?;
@@ -49,7 +49,9 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     // Before anything is loaded: a port that is taken should not cost that.
     let server = Server::bind(&endpoint, &options.limits)
         .map_err(|error| access::why_not(&error, &endpoint))?;
-    let address = server.address().context("cannot tell where it listens")?;
+    let address = server
+        .address()
+        .context("cannot read the address of the server's socket")?;
     #[cfg(feature = "otlp")]
     let server = match arguments.otlp.clone() {
         Some(address) => server.pushing(cachewise_web::Otlp { address, tell }),
@@ -79,34 +81,34 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let names = options.names.clone();
     let sets = arguments.fileset.clone();
     let survey = Survey::start(move || survey::Files::new(names, sets))
-        .context("cannot start the thread that looks at files")?;
+        .context("cannot start the thread that reads residency")?;
     let (gatherer, asking) = Gatherer::new(machine.clone(), options.clone());
     let (end, ending) = tokio::sync::watch::channel(false);
     let answering = start_thread("http", move || {
         server.run(asking, survey, machine, options, ending)
     })
-    .context("cannot start the thread that answers")?;
+    .context("cannot start the thread of the HTTP server")?;
     start_thread("ending", move || {
         // Either a signal, or the thread for them has ended: both end this.
         let _ = interrupts.recv();
         let _ = end.send(true);
     })
-    .context("cannot start the thread that ends it")?;
+    .context("cannot start the thread that ends the server")?;
     access.announce(&endpoint, address)?;
     gatherer.run(&mut Watched { watch });
     match answering.join() {
         Ok(ended) => ended
             .map(|()| ExitCode::SUCCESS)
-            .context("cannot answer any more"),
-        Err(_) => bail!("the thread that answers has failed"),
+            .context("the HTTP server failed"),
+        Err(_) => bail!("the thread of the HTTP server panicked"),
     }
 }
 
-/// What was typed, checked.
+/// Checks the arguments.
 fn options(arguments: &Serve, endpoint: &Endpoint, access: &Access) -> Result<Options> {
     let roots = arguments.root.iter().map(|root| {
         root.canonicalize()
-            .with_context(|| format!("--root {}: cannot be found", root.display()))
+            .with_context(|| format!("cannot find the directory of --root {}", root.display()))
     });
     let roots: Vec<PathBuf> = roots.collect::<Result<_>>()?;
     let names = match access::is_local(endpoint) && roots.is_empty() {
@@ -132,12 +134,15 @@ fn options(arguments: &Serve, endpoint: &Endpoint, access: &Access) -> Result<Op
 fn collectors(arguments: &Serve) -> Result<Vec<Collector>> {
     let has_sets = !arguments.fileset.is_empty();
     if arguments.collector.contains(&Collector::Filesets) && !has_sets {
-        bail!("the collector filesets has nothing to give: name a set with --fileset NAME=GLOB");
+        bail!("the collector filesets has no file set: add one with --fileset NAME=GLOB");
     }
     let mut seen = std::collections::HashSet::new();
     for set in &arguments.fileset {
         if !seen.insert(&set.name) {
-            bail!("--fileset {}: there are two sets of this name", set.name);
+            bail!(
+                "--fileset {}: two sets have this name: rename one",
+                set.name
+            );
         }
     }
     let is_on = |collector: &Collector| match collector {

@@ -1,4 +1,4 @@
-//! What looks at files: the census, and sets of files by their patterns.
+//! Residency of files: the census, and sets of files by pattern.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Files {
     kernel: Kernel,
     names: Names,
     sets: Vec<NamedGlob>,
-    /// Loaded when it is first asked for, and not again if that fails: it would fail again.
+    /// Loaded at the first request, and not again after a failure, which would repeat.
     census: Option<Result<Census, String>>,
 }
 
@@ -45,7 +45,7 @@ impl Surveying for Files {
         let census = self.census.get_or_insert_with(|| {
             Census::open().map_err(|error| {
                 format!(
-                    "what fills the page cache can only be told by the census: {}",
+                    "only the census can report the contents of the page cache: {}",
                     machine::why_no_probe(error)
                 )
             })
@@ -54,7 +54,7 @@ impl Surveying for Files {
         let mounts = self
             .kernel
             .mounts(None)
-            .map_err(|error| format!("cannot read what is mounted: {error}"))?;
+            .map_err(|error| format!("cannot read the table of mounts: {error}"))?;
         let mut tree = CacheTree::new(machine::timestamp());
         let mut hidden = 0u64;
         let summary = census
@@ -82,7 +82,8 @@ impl Surveying for Files {
         tree.seconds = begin.elapsed().as_secs_f64();
         if summary.is_partial() {
             tree.notes.push(
-                "The census is not complete: files or file systems came and went faster than it walks.".into(),
+                "The census is not complete: files or file systems changed faster than it walks."
+                    .into(),
             );
         }
         if hidden > 0 {

@@ -153,7 +153,7 @@ fn write<W: Write>(
     let totals = writer.totals();
     if let Some(status) = interrupt.status() {
         tell(&format!(
-            "interrupted: {} resident in {} until then; {name} was not written",
+            "interrupted: {} resident in {} so far; {name} was not written",
             number(totals.pages.0, "page"),
             number(totals.files + empty, "file"),
         ));
@@ -185,7 +185,7 @@ fn read(file: &Path) -> Result<Reader<BufReader<File>>> {
     // Whether it is complete is known at its end, and something is done before that.
     let mut all = tempfile::tempfile().context("cannot make a temporary file")?;
     io::copy(&mut io::stdin().lock(), &mut all).context("cannot read standard input")?;
-    Reader::from_file(all).context("of standard input")
+    Reader::from_file(all).context("cannot use the snapshot on standard input")
 }
 
 fn bring_back(
@@ -249,7 +249,7 @@ fn bring_back(
     }
     left_alone(&restored.skipped);
     if let Some(damage) = restored.damage {
-        return Err(damage).context("what comes later in the snapshot was left alone");
+        return Err(damage).context("the rest of the snapshot was not restored");
     }
     Ok(status(
         &interrupt,
@@ -257,26 +257,26 @@ fn bring_back(
     ))
 }
 
-/// What of the snapshot no file has any more.
+/// Pages of the snapshot beyond the end of truncated files.
 fn beyond(pages: Pages) -> String {
     match pages {
         Pages::ZERO => String::new(),
-        Pages(1) => "; 1 is beyond the end of a file that was cut".to_owned(),
-        pages => format!("; {pages} are beyond the end of files that were cut"),
+        Pages(1) => "; 1 is beyond the end of a truncated file".to_owned(),
+        pages => format!("; {pages} are beyond the end of truncated files"),
     }
 }
 
 /// Why numbers are `?`.
 fn unknown_of(files: u64, why: Unknown) -> String {
     format!(
-        "what of {} is resident is unknown: {why}; {}",
+        "residency of {} is unknown: {why}; {}",
         number(files, "file"),
         why.advice()
     )
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What was noted before a panic is still true.
+    // The value stays valid after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -291,8 +291,8 @@ fn skipped(path: &Path, why: &Skip) -> String {
 fn left_alone(skipped: &Skipped) {
     let kinds = [
         (skipped.vanished, "gone"),
-        (skipped.changed, "changed since (--anyway takes them)"),
-        (skipped.denied, "not to be opened by this user"),
+        (skipped.changed, "changed (--anyway restores them)"),
+        (skipped.denied, "not permitted to open"),
         (skipped.failed, "failed"),
     ];
     let kinds: Vec<String> = kinds
@@ -302,7 +302,7 @@ fn left_alone(skipped: &Skipped) {
         .collect();
     if !kinds.is_empty() {
         tell(&format!(
-            "left alone: {}: {}",
+            "not restored: {}: {}",
             number(skipped.total(), "file"),
             kinds.join(", ")
         ));
@@ -359,7 +359,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     let all_of_unknown = match unknown {
         0 => String::new(),
         unknown => format!(
-            "; of {} nobody tells what is resident, so all of it",
+            "; {}: residency unknown, so all of it",
             number(unknown, "file")
         ),
     };
@@ -417,7 +417,7 @@ fn compare(
     let (before, different) = (totals.before, totals.different);
     show.line(&match totals.unknown {
         0 => format!(
-            "{different} of {} differ: {} came, {} went; {before} resident then, {} {when}",
+            "{different} of {} differ: {} gained, {} lost; {before} resident then, {} {when}",
             number(totals.files, "file"),
             number(totals.gained.0, "page"),
             totals.lost,
@@ -425,13 +425,13 @@ fn compare(
         ),
         // Of some of them a sum would look like one of all.
         unknown => format!(
-            "{different} of {} differ, of {} nobody tells: ? pages came, ? went; {before} resident then, ? {when}",
+            "{different} of {} differ, {} unknown: ? pages gained, ? lost; {before} resident then, ? {when}",
             number(totals.files, "known file"),
             number(unknown, "other"),
         ),
     })?;
     if let Some(status) = interrupt.status() {
-        tell("interrupted: what is shown was compared until then, the rest was not looked at");
+        tell("interrupted: the result so far is shown, the rest was not compared");
         return Ok(status);
     }
     show.keep()?;

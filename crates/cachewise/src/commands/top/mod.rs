@@ -64,7 +64,7 @@ pub fn check_terminal(instead: &str) -> Result<()> {
     let name = std::env::var("TERM").unwrap_or_default();
     if name.is_empty() || name == "dumb" {
         bail!(
-            "a terminal of the type {} has no screen to draw on: {instead}, or set TERM",
+            "cannot draw on a terminal of type {}: {instead}, or set TERM",
             if name.is_empty() {
                 "(TERM is not set)"
             } else {

@@ -22,13 +22,13 @@ use crate::progress::Meter;
 use arguments::Warm;
 use cachewise_cli::output::{FAILED, tell};
 
-/// What came of a file.
+/// Result for one file.
 struct Warmed {
     found: Found,
     read: Bytes,
-    /// What was asked for of a file of which it is not told what was there.
+    /// Bytes requested of a file whose earlier residency is unknown.
     asked: Bytes,
-    /// Less of it is resident than was asked for.
+    /// Less of it is resident than requested.
     is_short: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     show.keep()?;
     if short > 0 {
         tell(&format!(
-            "of {} less is resident than was asked for: -o json says in full why",
+            "less is resident than requested of {}: -o json has the full reasons",
             number(short, "file")
         ));
     }
@@ -86,23 +86,23 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     Ok(status(&interrupt, is_failed))
 }
 
-/// What was read; of files of which it is not told what was there, it may all have been there.
+/// The summary line. Files with unknown residency may have been resident before, so their bytes are only requested.
 fn came_of_it(read: Bytes, asked: Bytes, unknown: u64, dry_run: bool) -> String {
     let of_unknown = format!(
-        "{asked} of {}; what of that was there already is not shown to you",
+        "{asked} of {}; how much of that was resident before is unknown",
         number(unknown, "file")
     );
     match (dry_run, unknown) {
         (false, 0) => format!("read {read}"),
-        (false, _) if read == Bytes::ZERO => format!("asked for {of_unknown}"),
-        (false, _) => format!("read {read}, and asked for {of_unknown}"),
+        (false, _) if read == Bytes::ZERO => format!("requested {of_unknown}"),
+        (false, _) => format!("read {read}, and requested {of_unknown}"),
         (true, 0) => format!("would read {read}; nothing was read"),
-        (true, _) if read == Bytes::ZERO => format!("would ask for {of_unknown}; nothing was read"),
-        (true, _) => format!("would read {read}, and ask for {of_unknown}; nothing was read"),
+        (true, _) if read == Bytes::ZERO => format!("would request {of_unknown}; nothing was read"),
+        (true, _) => format!("would read {read}, and request {of_unknown}; nothing was read"),
     }
 }
 
-/// Bytes that were read, and those that were asked for where it is not told what was there.
+/// Bytes that were read, and bytes that were requested of files with unknown residency.
 fn apart<T>(bytes: Bytes, before: Result<T, Unknown>) -> (Bytes, Bytes) {
     match before {
         Ok(_) => (bytes, Bytes::ZERO),
@@ -152,7 +152,7 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
             before: Some(missing.before.map(|pages| pages.0).map_err(unknown_reason)),
             note: (pages > Pages::ZERO).then(|| match missing.before {
                 Ok(_) => format!("{} would be read", number(pages.0, "page")),
-                Err(_) => format!("{} would be asked for", number(pages.0, "page")),
+                Err(_) => format!("{} would be requested", number(pages.0, "page")),
             }),
             ..Found::new(
                 path.to_owned(),

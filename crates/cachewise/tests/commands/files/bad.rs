@@ -1,4 +1,4 @@
-//! What is no file, or not for long, or cannot be asked for.
+//! Paths that are not files, vanish, or cannot be read.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ fn fifo(path: &Path) {
         .expect("a FIFO can be made");
 }
 
-/// Named one by one, each is told of once, and the others are shown all the same.
+/// An error of a named path is reported once, and the others are shown.
 pub fn paths() {
     let scratch = Scratch::new();
     let good = scratch.file("good", 3 * page_size());
@@ -73,7 +73,7 @@ pub fn paths() {
     );
 }
 
-/// In a tree nobody named them: what has no pages is passed by.
+/// In a tree, entries without pages are skipped.
 pub fn in_a_tree() {
     let scratch = Scratch::new();
     scratch.file("good", page_size());

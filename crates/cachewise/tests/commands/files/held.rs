@@ -34,7 +34,7 @@ pub fn by_this_process() {
         "--columns",
         "file_pages,note,path",
     ]));
-    // Libraries are root's: others are told that they are there, and not what of them is resident.
+    // Libraries belong to root: other users see that they are mapped, and not their residency.
     let code = match rustix::process::geteuid().is_root() {
         true => 0,
         false => 2,
@@ -162,5 +162,5 @@ pub fn by_others() {
     }
     Ended::of(&mut files(["-p", "2"]))
         .expect(0, "that it holds nothing is an answer")
-        .says("no file is held", "and is said");
+        .says("has no file open or mapped", "and is said");
 }

@@ -13,7 +13,7 @@ use crate::support::*;
 
 const TOTAL: u64 = 700;
 
-/// Pages that are loaded: none, scattered ones, a stretch, all.
+/// Pages to load: none, scattered ones, a range, all.
 fn patterns() -> [BTreeSet<u64>; 4] {
     [
         BTreeSet::new(),
@@ -23,7 +23,7 @@ fn patterns() -> [BTreeSet<u64>; 4] {
     ]
 }
 
-/// First and last pages of the stretches.
+/// First and last pages of the ranges.
 fn stretches(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut stretches: Vec<(u64, u64)> = Vec::new();
     for &page in pages {
@@ -35,7 +35,7 @@ fn stretches(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     stretches
 }
 
-/// What is said of a file: by the count, and by the ranges.
+/// The answers about a file: by counts, and by ranges.
 fn asked(path: &Path) -> [Value; 2] {
     [&["--json"][..], &["--map", "--json"]].map(|how| {
         let ended = Ended::of(files([path]).args(how));
@@ -170,7 +170,7 @@ pub fn on(kind: &str) {
     if kind == "tmpfs" {
         for pages in patterns() {
             with_holes(&path, TOTAL, &pages);
-            // What was written to memory stays there.
+            // Pages of tmpfs stay in memory.
             is_right(&path, &pages, &asked(&path));
         }
         return;

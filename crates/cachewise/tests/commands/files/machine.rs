@@ -25,7 +25,7 @@ fn of_kernel() -> Vec<String> {
 /// Other programs go on while a census is taken; where they leave the page cache alone, it adds up.
 pub fn adds_up() {
     const LOOKS: usize = 60;
-    /// What comes and goes by the same amount looks like stillness, now and then.
+    /// Equal inserts and evictions look like a quiet machine now and then.
     const STILL: usize = 5;
     let mut wrong = Vec::new();
     for _ in 0..LOOKS {
@@ -65,7 +65,7 @@ fn all(arguments: &[&str]) -> Value {
     all_while(arguments, || true).expect("it is always so")
 }
 
-/// None where it is not so afterwards: without a page of what was asked for there is nothing to tell, which fails.
+/// `None` if the condition does not hold afterwards: without a page of the file there is nothing to report, which fails.
 fn all_while(arguments: &[&str], is_so: impl Fn() -> bool) -> Option<Value> {
     let ended = Ended::of(files(["--all", "-n", "0", "--json"]).args(arguments));
     is_so().then(|| document(&ended.expect(0, "root may ask")))

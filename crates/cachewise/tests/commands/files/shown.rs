@@ -173,7 +173,7 @@ pub fn order() {
         ["four", "three"],
         "and by name"
     );
-    // What is named stays in that order, unless another is asked for.
+    // Named files keep their order, unless --sort is given.
     let paths: Vec<&PathBuf> = known.iter().map(|(path, _)| path).collect();
     let ended = Ended::of(&mut files(&paths)).expect(0, "it can be shown");
     let places: Vec<Option<usize>> = paths

@@ -108,7 +108,7 @@ impl Elsewhere {
         Ok(Elsewhere::with(scratch, kind, script))
     }
 
-    /// Runs a script that mounts something on the directory `$0` of this name, where nobody else sees it.
+    /// Runs a script that mounts a file system on the directory `$0` of this name, in another mount namespace.
     pub fn with(scratch: &Scratch, name: &str, script: &str) -> Elsewhere {
         let directory = scratch.path(name);
         fs::create_dir(&directory).expect("a mount point can be made");

@@ -1,4 +1,4 @@
-//! Where nothing can be written, and nobody reads.
+//! Output that cannot be written, or has no reader.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -80,7 +80,7 @@ pub fn the_report_has_no_reader() {
 }
 
 pub fn interrupted_twice() {
-    // What is being written hangs, and the second interrupt does not wait for it.
+    // Writing blocks, and the second interrupt does not wait for it.
     let scratch = Scratch::new();
     let full = FullPipe::new(&scratch);
     let target = |format| format!("{format}={}", full.path.display());

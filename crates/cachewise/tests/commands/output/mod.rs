@@ -3,7 +3,7 @@
 //! # Layout
 //! - `target`: files, by their endings, and formats; `lost`: full disks and closed pipes
 //! - `planted`, `planted_recording`: links, files and recordings of other users where output goes
-//! - `terminal`: widths and colours; `names`: of files and commands, as whoever made them liked
+//! - `terminal`: widths and colours; `names`: names of files and commands with special characters
 
 mod lost;
 mod names;

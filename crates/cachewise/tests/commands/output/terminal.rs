@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-/// What a terminal of so many columns is shown, without notes, which are sentences.
+/// Lines that a terminal of this width shows, without notes, which are sentences.
 fn lines_on(columns: usize, arguments: &str) -> Option<Vec<String>> {
     if !has_terminals("width of a terminal") {
         return None;
@@ -59,7 +59,7 @@ pub fn width_of_a_terminal() {
         lines[0].ends_with("DIRTY"),
         "what is asked for by name is shown, whatever the width: {lines:?}"
     );
-    // A terminal that does not know, or whoever knows better.
+    // A terminal of unknown width.
     let wide = lines_on(0, "stat 0.01 1").expect("it was there before");
     assert!(
         wide[1].ends_with("DIRTIES"),

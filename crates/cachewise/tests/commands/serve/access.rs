@@ -204,7 +204,7 @@ pub fn socket_is_for_its_group() {
     assert_eq!(status(""), "200", "who may connect needs no token");
     Ended::of(&mut cachewise(["serve", "--socket", &name]))
         .expect(2, "two cannot listen there")
-        .says("another program listens there already", "it says why");
+        .says("another program listens there", "it says why");
     server.signal(Signal::TERM);
     let ended = server.wait().expect(0, "a signal ends it");
     assert!(!ended.err().contains("token"), "none was made");
@@ -221,7 +221,7 @@ pub fn socket_is_for_its_group() {
     std::fs::write(&path, "data").expect("there is room");
     Ended::of(&mut cachewise(["serve", "--socket", &name]))
         .expect(2, "a file is not replaced")
-        .says("something else has that name", "it says why");
+        .says("a file of that name exists", "it says why");
     Ended::of(&mut cachewise([
         "serve",
         "--socket",

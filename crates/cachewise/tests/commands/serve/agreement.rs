@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::site::{Site, value_of};
 use crate::support::*;
 
-/// What is compared.
+/// The columns to compare.
 const COLUMNS: &str = "read_requested_pages,read_hit_pages,read_missed_pages,direct_read_bytes";
 
 const SIZE: u64 = 16 << 20;
 
-/// What was asked of one thing.
+/// Requests of one process.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 struct Asked {
     pages: u64,
@@ -121,7 +121,7 @@ pub fn to_the_page() {
     }
 
     let path = |file: &Path| file.to_string_lossy().into_owned();
-    // A stretch may end in the middle of a program.
+    // An interval may end in the middle of a program.
     let served = until("the server has all of each file", || {
         let json = site.json("/api/v1/files?seconds=60&limit=5000");
         let rows = json["files"].as_array().expect("a list").clone();

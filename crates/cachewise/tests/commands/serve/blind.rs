@@ -1,4 +1,4 @@
-//! A server that may not load the probe: what nobody knows is not 0, and not nothing either.
+//! A server that may not load the probe: unknown is not 0, and not absent.
 
 use serde_json::{Value, json};
 
@@ -39,14 +39,14 @@ pub fn metrics() {
     );
 }
 
-/// No finding says nothing. A busy machine may have some that can be told without counting; an empty list would say
-/// that all is well.
+/// Whether the list does not claim that all is well: unknown, or some findings that need no counting; an empty list would
+/// claim it.
 fn is_none_known(findings: &Value) -> bool {
     let list = findings.as_array();
     findings.is_null() || list.is_some_and(|list| !list.is_empty())
 }
 
-/// A list that would be empty because nobody knows is null, with the reason.
+/// A list that would be empty because its contents are unknown is null, with the reason.
 pub fn lists() {
     let scratch = Scratch::new();
     let site = Site::as_nobody(&scratch, &["--interval", "60"]);

@@ -12,7 +12,7 @@ use crate::support::{Scratch, warm};
 /// Without scripts the tables have data: it is in the page as it comes.
 pub fn without_scripts() {
     let site = Site::new(&["--interval", "0.1"]);
-    // Somebody reads.
+    // A read to count.
     let _ = std::fs::read("/proc/self/exe");
     site.json("/api/v1/stretch");
     let page = site.get("/").body;
@@ -333,7 +333,7 @@ pub fn journey() {
         "document.documentElement.scrollWidth <= 400 && document.querySelector('#chart-asked canvas').getBoundingClientRect().right <= 400",
     );
 
-    // Nothing came from elsewhere, nobody complained.
+    // No resource came from another server, and the browser reported no violation.
     let elsewhere: Vec<String> = browser
         .requested()
         .into_iter()
@@ -346,7 +346,7 @@ pub fn journey() {
         "no error, no violation: {complaints:?}"
     );
 
-    // A script that somebody gets into the page does not run, and styles do not apply.
+    // An injected script does not run, and injected styles do not apply.
     browser.value(
         "(() => { const script = document.createElement('script'); script.textContent = 'globalThis.injected = true'; \
          document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"globalThis.injected = true\">'); \

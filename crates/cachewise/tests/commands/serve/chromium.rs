@@ -23,7 +23,7 @@ pub struct Chromium {
     socket: WebSocket<TcpStream>,
     last: u64,
     events: VecDeque<Value>,
-    // Dropped in this order: the profile goes when nobody writes to it any more.
+    // Dropped in this order: the profile is removed after the process has ended.
     _process: Process,
     _profile: TempDir,
 }
@@ -73,7 +73,7 @@ impl Chromium {
                 url.split('/').next().map(str::to_owned)
             })
             .expect("it says where it listens");
-        // What it complains about later must go somewhere.
+        // Its later messages must be drained.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let page = until("there is a page", || {
             let list = Request::new(&address, "/json/list").send().body;
@@ -180,8 +180,7 @@ impl Chromium {
         }
     }
 
-    /// What the page complained about so far: exceptions, and entries of the log such as violations of the
-    /// policy.
+    /// Complaints of the page so far: exceptions, and log entries such as violations of the policy.
     pub fn complaints(&mut self) -> Vec<String> {
         self.listen();
         let events = self.events.iter();
@@ -196,7 +195,7 @@ impl Chromium {
         events.filter_map(of).collect()
     }
 
-    /// Everything that was asked for over the network.
+    /// URLs of all network requests.
     pub fn requested(&mut self) -> Vec<String> {
         self.listen();
         let events = self.events.iter();
@@ -205,7 +204,7 @@ impl Chromium {
         urls.map(str::to_owned).collect()
     }
 
-    /// Takes what has come without being asked for.
+    /// Collects the events that have arrived.
     fn listen(&mut self) {
         // An answer comes after all events before it.
         self.call("Runtime.evaluate", json!({ "expression": "1" }));

@@ -233,7 +233,7 @@ pub fn by_group_to_the_page() {
         added.is_some_and(|added| added >= 2.0 * pages_of(&file) as f64),
         "the machine's counter has them too: {added:?}"
     );
-    // The same in JSON: of the group, and of the file, which nobody else read.
+    // The same in JSON: of the group, and of the file, which no other process read.
     let path = file.to_string_lossy().into_owned();
     let row = until("the interval with the reads has passed", || {
         let json = site.json("/api/v1/files?seconds=60&limit=5000");
@@ -390,7 +390,7 @@ pub fn json_is_as_described() {
     }
 }
 
-/// Who asks before the first interval is over gets what there is, and no error.
+/// A request before the end of the first interval gets the present state, and no error.
 pub fn before_the_first_tick() {
     let site = Site::new(&["--interval", "3600"]);
     for path in ["stretch", "processes", "devices", "findings"] {

@@ -1,4 +1,4 @@
-//! Requests, byte by byte: what a library would mend is what is to be tried.
+//! Requests, byte by byte: a library would correct the errors that are to be tested.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -73,7 +73,7 @@ pub fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// What is answered to these bytes; nothing if the connection is closed without a word.
+/// The answer to these bytes; `None` if the connection is closed without one.
 pub fn raw(address: &str, bytes: &[u8]) -> Option<Answer> {
     let mut stream = connect(address);
     // It may have its answer before it has everything.
@@ -84,7 +84,7 @@ pub fn raw(address: &str, bytes: &[u8]) -> Option<Answer> {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => answer.extend_from_slice(&buffer[..read]),
-            // What was not read of the request makes the end a hard one.
+            // The server closes with a reset if it has not read the whole request.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
             Err(error) => panic!("the answer can be read: {error}"),
         }

@@ -1,4 +1,4 @@
-//! Who may not ask, what is not told, and what clients cannot do.
+//! Refused clients, hidden names, and limits of requests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -164,7 +164,7 @@ pub fn garbage() {
         ("a long path", path.as_bytes()),
     ] {
         let answer = raw(&site.address, bytes);
-        // What does not read all that is sent may have its answer lost on the way.
+        // A server that does not read the whole request may lose its answer on the way.
         if let Some(answer) = answer {
             assert!(
                 (400..=431).contains(&answer.status),
@@ -185,7 +185,7 @@ pub fn port_taken() {
     Ended::of(&mut cachewise(["serve", "--listen", &address]))
         .expect(2, "two cannot listen there")
         .says(&address, "it says where")
-        .says("another program listens there already", "why")
+        .says("another program listens there", "why")
         .says(&format!("ss -tlnp 'sport = :{port}'"), "who that is")
         .says("--listen 127.0.0.1:0", "and what to do instead");
 }
@@ -204,7 +204,7 @@ pub fn arguments() {
             .expect(2, "that cannot be served")
             .says(says, "it says why");
     };
-    refuse(&["--listen", "0.0.0.0:0"], "needs a token");
+    refuse(&["--listen", "0.0.0.0:0"], "without a token");
     refuse(&["--listen", "[::]:0"], "--token-file");
     refuse(&["--listen", "nowhere"], "nowhere");
     refuse(
@@ -296,12 +296,12 @@ fn resident_kib(pid: u32) -> u64 {
 /// Each is waited for by a server of its own, so both at once.
 pub fn slow_clients() {
     std::thread::scope(|scope| {
-        scope.spawn(what_is_sent_is_not_read);
+        scope.spawn(clients_that_read_nothing_are_disconnected);
         scope.spawn(half_a_head);
     });
 }
 
-fn what_is_sent_is_not_read() {
+fn clients_that_read_nothing_are_disconnected() {
     let site = Site::new(&["--interval", "0.01"]);
     let before = site.sockets_at_rest();
     let mut slow: Vec<TcpStream> = (0..4).map(|_| connect(&site.address)).collect();

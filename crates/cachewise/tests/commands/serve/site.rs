@@ -125,7 +125,7 @@ impl Site {
         self.started.wait()
     }
 
-    /// How many sockets it has when nobody is connected: once it has answered all that it opens at its start is open.
+    /// Number of its sockets without clients. The first answer shows that all sockets of the start are open.
     pub fn sockets_at_rest(&self) -> usize {
         assert_eq!(self.get("/metrics").status, 200, "it answers");
         until("the connection has gone", || {

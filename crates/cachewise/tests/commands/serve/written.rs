@@ -1,5 +1,5 @@
-//! What docs/ and dashboards/ say, against the tables that it is made from. With `CACHEWISE_WRITE_DOCS` set the
-//! generated parts are written anew.
+//! Generated parts of docs/ and dashboards/, compared with the tables behind them. With `CACHEWISE_WRITE_DOCS` set they
+//! are written anew.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
