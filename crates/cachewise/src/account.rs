@@ -68,7 +68,7 @@ pub fn fill(
     Identities { files, processes }
 }
 
-/// Marks the rows that contradict themselves, and says how many there are.
+/// Marks rows that contradict themselves, and returns their number.
 fn contradictions(report: &mut Report) -> Option<Lost> {
     let files = report.files.iter_mut().map(|row| &mut row.ledger);
     let processes = report.processes.iter_mut().map(|row| &mut row.ledger);

@@ -72,10 +72,9 @@ impl TermLike for Narrow {
     }
 }
 
-/// Files that are looked at, or worked on by several threads: a bar, where it is known how many bytes there are
-/// to be.
+/// Progress of work on files by several threads: a bar, if the number of bytes is known.
 ///
-/// A thread of its own reads it, so that a file that takes long is seen to take long.
+/// A separate thread reads it, so that the bar moves while a large file is read.
 pub struct Meter {
     counts: Arc<Counts>,
     bar: ProgressBar,

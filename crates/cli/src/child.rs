@@ -19,10 +19,10 @@ use crate::followed::Followed;
 use crate::output::{FAILED, tell};
 use crate::signals::{self, BY_SIGNAL, Caught, Pending};
 
-/// How often the machine's dirty memory is looked at while the program runs.
+/// Interval at which dirty memory of the machine is read while the program runs.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// How often the program and signals are looked at where no thread could be had to wait for them.
+/// Interval at which the program and signals are polled if no thread could be started to wait for them.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The shell's exit statuses for a command that could not be started.
@@ -68,8 +68,8 @@ impl From<Caught> for Event {
     }
 }
 
-/// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that can be spared, and
-/// says whether there were any.
+/// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that are not needed, and
+/// returns whether there were any.
 pub fn run(
     kernel: &Kernel,
     command: &[OsString],

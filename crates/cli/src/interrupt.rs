@@ -68,7 +68,7 @@ impl Interrupt {
         self.raised.recv().context("the thread for signals ended")
     }
 
-    /// Waits for a signal for so long; says whether one came.
+    /// Waits for a signal for this time; returns whether one came.
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
         match self.raised.recv_timeout(time) {
             Ok(()) => Ok(true),

@@ -26,7 +26,7 @@ impl Failures {
         }
     }
 
-    /// Has the number of the rest told, and returns how many there were in all.
+    /// Reports the number of omitted messages, and returns the number of all.
     pub fn end(&self, tell: impl FnOnce(&str)) -> u64 {
         if self.0 > TOLD {
             let more = self.0 - TOLD;
@@ -39,7 +39,7 @@ impl Failures {
     }
 }
 
-/// An error with its causes, each said once: some of them name their own cause already.
+/// An error with its causes, each once: some errors contain the text of their cause already.
 pub fn explain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

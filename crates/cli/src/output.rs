@@ -33,10 +33,10 @@ pub fn status(is_failed: bool) -> ExitCode {
     }
 }
 
-/// The width of a table where no terminal says it.
+/// Width of a table without a terminal.
 const PLAIN_WIDTH: usize = 120;
 
-/// The standard stream that a command writes to unless told otherwise.
+/// The standard stream of a command's output, unless `-o` names a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The command's result is its output.
@@ -75,7 +75,7 @@ impl Stream {
         let asked = std::env::var("COLUMNS").ok();
         let asked = asked.and_then(|columns| columns.trim().parse().ok());
         let own = size.map(|size| size.ws_col.into()).ok();
-        // Serial lines know no size: what terminals had before they could be asked.
+        // Serial lines report no size: the usual width.
         let known = [asked, own].into_iter().flatten().find(|width| *width > 0);
         Some(known.unwrap_or(80))
     }

@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 /// A file that takes its place when it is complete: until then, what was there stays.
 #[derive(Debug)]
 pub(crate) struct Replaced {
-    /// Without a name, so that nothing is left of it however we end.
+    /// Without a name, so that it vanishes however the process ends.
     pub(crate) draft: File,
-    /// Its name; no symbolic link when it was looked at, and none is followed when it is replaced.
+    /// Its name; not a symbolic link when it was checked, and no link is followed when it is replaced.
     path: PathBuf,
-    /// Those of what is there.
+    /// Permissions of the existing file.
     permissions: Option<Permissions>,
 }
 
 impl Replaced {
-    /// Begins one; `None` where writing into what is there is the only way to keep it what it is: a device or a
-    /// pipe, a symbolic link, another's file, one with several names, or one in a directory where nothing can be
-    /// made.
+    /// Begins a replacement; `None` for targets that must be written in place: a device or a pipe, a symbolic link, a file
+    /// of another user, one with several names, or one in a directory that is not writable.
     pub(crate) fn begin(path: &Path) -> io::Result<Option<Replaced>> {
         // Descriptors of this process too: writing continues at their position.
         if path.starts_with("/dev") || directory(path).ends_with("fd") {

@@ -1,4 +1,4 @@
-//! The CPU's own caches: what this machine says that they are, what they measure, and what they cost a program.
+//! CPU caches: topology from sysfs, measured size and latency, and their cost to a program.
 //!
 //! The crate prints nothing and parses no arguments. Each number has a measure of its reliability,
 //! which callers show with it.
@@ -14,13 +14,13 @@
 //! ```
 //!
 //! # Layout
-//! - [`program`]: how a program uses the caches, counted or simulated.
+//! - [`program`]: cache use of a program, counted or simulated.
 //! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
-//! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
+//! - `hierarchy`: [`Hierarchy`], each level in sysfs and as measured.
 //! - [`lab`]: experiments, each with a control and checks.
-//! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
+//! - [`measure`]: latency by size, its levels, address translation, on a machine with other load.
 //! - [`sharing`]: false sharing in a program, with its proofs.
-//! - `mapping`: what a process has mapped, and the files behind it.
+//! - `mapping`: mappings of a process, and the files behind them.
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
 

@@ -68,7 +68,7 @@ impl Counts {
         }
     }
 
-    /// Returns who told.
+    /// Returns the system call that reported the counts.
     #[must_use]
     pub fn source(&self) -> Source {
         match self.states {

@@ -119,7 +119,7 @@ impl Error {
     }
 }
 
-/// Takes out of an answer that the file has pages, only that this caller is not told of them.
+/// Separates the error that the caller may not see the pages of a file, which has some, from other errors.
 pub(crate) fn unless_told<T>(answer: Result<T, Error>) -> Result<Result<T, Unknown>, Error> {
     match answer {
         Ok(found) => Ok(Ok(found)),

@@ -57,17 +57,16 @@ impl Evicted {
 pub struct Stayed {
     /// They are in memory only (tmpfs, memfd, ramfs), where there is no other place for them.
     pub only_copy: Pages,
-    /// Newer than the disk. Without [`sync`](EvictOptions::sync), and not set off to it yet.
+    /// Newer than the disk. Without [`sync`](EvictOptions::sync), and with writeback not started yet.
     pub dirty: Pages,
-    /// Being written to the disk. Eviction itself sets dirty pages off, so ask again in a while.
+    /// Under writeback. Eviction itself starts writeback of dirty pages, so evict again in a while.
     pub writeback: Pages,
     /// Locked by a process, by `mlock` and its kin.
     pub locked: Pages,
-    /// In the page tables of a process; or in one large folio with such a page, as far as the place in
-    /// the file tells.
+    /// In the page tables of a process; or possibly in one large folio with such a page, judged by their offsets.
     pub mapped: Pages,
-    /// At the edge of the range, where the pages on both sides could be one large folio: it goes as a whole
-    /// or not at all. From its place, for the kernel does not show folios.
+    /// At the edge of the range, where pages on both sides may belong to one large folio, which is evicted as a whole or
+    /// not at all. Judged by the offset, as the kernel does not show folios.
     pub edge: Pages,
     /// Pages without these properties. A process uses them at this moment (reads, direct I/O, a
     /// pipe), has an invisible mapping of them, or has read them again.
@@ -78,7 +77,7 @@ pub struct Stayed {
     pub holders: Option<Holders>,
 }
 
-/// Puts a range of a file out of the page cache, as far as the kernel does that, and says what stayed and why.
+/// Evicts a range of a file from the page cache, and reports the pages that stayed, with the reasons.
 /// [`ByteRange::starting_at`]`(0)` is the whole file.
 ///
 /// Pages that the range covers in part are evicted as a whole. No data is lost: dirty pages remain,

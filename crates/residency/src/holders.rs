@@ -30,15 +30,15 @@ pub struct Holder {
 pub struct Holders {
     /// Processes that map any of it, also those without a page of it in their tables.
     pub holders: Vec<Holder>,
-    /// Processes that could not be looked at: those of other users, without `CAP_SYS_PTRACE`.
+    /// Processes that could not be examined: those of other users, without `CAP_SYS_PTRACE`.
     pub hidden: usize,
     pub(crate) mapped: Vec<PageRange>,
     pub(crate) locked: Vec<PageRange>,
 }
 
-/// Looks through all processes for those that have mapped a file.
+/// Finds the processes that have mapped a file.
 ///
-/// It looks at the processes that `/proc` shows: not at those of other containers, from inside of one.
+/// It examines the processes in `/proc`: inside a container, not those of other containers.
 ///
 /// # Errors
 /// That there is no `/proc`; that the file cannot be mapped, as `direct_io` of FUSE.

@@ -59,11 +59,11 @@ impl Inode {
         Ok(inode)
     }
 
-    /// Looks at the file that a path leads to, without opening it. Symbolic links are followed.
+    /// Reads the inode that a path leads to, without opening the file. Symbolic links are followed.
     ///
     /// # Errors
-    /// [`Unknown::NotAFile`] for anything but a regular file and a block device (of which the size is 0, because only an
-    /// open one tells it); otherwise what `statx(2)` says.
+    /// [`Unknown::NotAFile`] for anything but a regular file and a block device (whose size is 0 here, because only an
+    /// open device reports it); otherwise the error of `statx(2)`.
     ///
     /// # Cost
     /// One system call.

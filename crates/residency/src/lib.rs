@@ -1,11 +1,11 @@
 //! Page-cache residency of files on Linux: number of resident pages, their positions, and the
 //! reason where residency is unknown.
 //!
-//! The crate looks at files by name or descriptor (`cachewise-probe` sees the whole machine), and
+//! The crate examines files by path or descriptor (`cachewise-probe` covers the whole machine), and
 //! prints nothing. It needs no root: the kernel shows the residency of a file to its owner and to
 //! users who may write to it.
 //!
-//! Not known is never 0 and never 100 %: every question ends in numbers or in an [`Unknown`] with its
+//! Unknown residency is never 0 and never 100 %: every query returns numbers or an [`Unknown`] with the
 //! reason and the next step.
 //!
 //! ```
@@ -35,16 +35,16 @@
 //! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
 //! - [`order`]: reading files in the order that costs the least I/O.
-//! - `inode`: [`Inode`]: who a file is, and how large.
+//! - `inode`: [`Inode`]: identity and size of a file.
 //! - `walk`: [`Walk`]: trees of files, by several threads; [`WalkItem`], [`WalkedFile`], [`Summary`], [`Patterns`].
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
-//! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], how long work is followed.
-//! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], who maps a file.
+//! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], progress and cancellation of work.
+//! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], processes that map a file.
 //! - `lock`: [`lock()`], [`Lock`]; `memlock`: the memory that may be locked; `memlock_limit`: [`MemlockLimit`].
-//! - [`snapshot`]: what was resident, kept in a file, brought back and compared.
+//! - [`snapshot`]: residency, saved to a file, restored and compared.
 //! - `ranges`: sets of pages.
 //! - `unknown`: [`Unknown`]: reasons for unknown residency; `error`: [`Error`].
-//! - `file_system`: which answers of which file systems can be believed; `sysfs`: what a device is like.
+//! - `file_system`: reliability of answers by file system; `sysfs`: properties of a device.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]

@@ -254,8 +254,8 @@ fn read(
     Ok(())
 }
 
-/// Goes through pages in steps, until it is cancelled. Where the kernel refuses a step because the file has ended,
-/// which `end` tells, what was there is done.
+/// Applies `act` to the pages in steps, until it is cancelled. If the kernel refuses a step because the file has ended,
+/// by `end`, only the pages before its end count.
 fn in_steps(
     pages: &[PageRange],
     watch: Watch<'_>,

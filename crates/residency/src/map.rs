@@ -49,20 +49,20 @@ impl ResidentMap {
 
 /// Finds the resident pages of a file, or of a range of it.
 ///
-/// The whole is asked about first, then its parts, and parts of those, so that what is empty or full
-/// costs one question however large it is. Small parts that are neither are looked at page by page.
+/// The range is queried as a whole first, then its parts, and parts of those, so that an empty or full part costs one
+/// query of any size. Small parts that are neither are read page by page.
 ///
-/// Pages that come and go meanwhile are there or not, each as it was at some moment between.
+/// Pages that are inserted or evicted meanwhile are reported in one of their states.
 ///
 /// # Errors
 /// Those of [`query()`](crate::query()).
 ///
 /// # Kernel
-/// As [`query()`](crate::query()). mincore shows the small parts where it tells the truth and where the file
-/// is open with `O_NOATIME`, as by [`open`](crate::open), so that no access time is written.
+/// As [`query()`](crate::query()). mincore reads the small parts if it is reliable and the file is open with `O_NOATIME`,
+/// as by [`open`](crate::open), so that no access time is updated.
 ///
 /// # Cost
-/// A few microseconds for each place where residency changes; 16 bytes of memory for each range.
+/// A few microseconds for each range; 16 bytes of memory for each range.
 pub fn map(file: impl AsFd, range: ByteRange) -> Result<ResidentMap, Error> {
     let fd = file.as_fd();
     let pages = pages_of(&Inode::of_fd(fd)?, range)?;
@@ -102,13 +102,13 @@ fn push_window(map: &mut ResidentMap, first: u64, window: &[u8]) {
     }
 }
 
-/// Into how many parts a part is divided: 16. Each level of a division walks all folios again, so that halves
-/// took twice the time for a file with many gaps; 64 ask too often about what is empty or full.
+/// Binary logarithm of the number of parts of a division: 16. Each level of a division walks all folios again, so that
+/// halves took twice the time for a file with many gaps; 64 query empty or full parts too often.
 const PARTS_SHIFT: u32 = 4;
 
-/// The pages of a part that is not divided any more but looked at page by page. With every second page
-/// resident, in no order, this takes half the time of dividing on; with runs of 16 pages and more both are
-/// the same, up to parts of four times the size.
+/// Pages of a part that is read page by page instead of divided. With every second page resident, in random order, this
+/// takes half the time of a further division; with runs of 16 pages and more both take the same, up to parts of four
+/// times the size.
 const LEAF: u64 = 1 << LEAF_SHIFT;
 const LEAF_SHIFT: u32 = 8;
 
@@ -154,7 +154,7 @@ impl Node {
 /// A search for resident pages, from the first to the last.
 struct Search<'fd> {
     fd: BorrowedFd<'fd>,
-    /// Whether mincore may be asked, once that has been looked at.
+    /// Whether mincore is reliable for the file, once that was tested.
     may_map: Option<bool>,
     window: [u8; LEAF as usize],
     map: ResidentMap,
@@ -185,7 +185,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks at each page of a small part; says whether that could be done.
+    /// Reads each page of a small part; returns whether that was possible.
     fn leaf(&mut self, pages: PageRange, cached: Pages) -> Result<bool, Error> {
         if !self.may_map() {
             return Ok(false);
@@ -193,8 +193,8 @@ impl Search<'_> {
         let window = &mut self.window[..pages.len().0 as usize];
         mincore(self.fd, pages.start, window)?;
         let seen = window.iter().filter(|page| **page != 0).count() as u64;
-        // mincore leaves out what is still being read, and what it says to those who opened the file
-        // for writing before they lost the right to is all or nothing.
+        // mincore omits pages that are still being read; and for a file that was opened for writing before the right
+        // was lost, it reports all pages or none.
         if seen != cached.0 {
             return Ok(false);
         }

@@ -15,19 +15,18 @@ use rustix::io::Errno;
 use crate::file_system::FileSystem;
 use crate::{Counts, Error, Inode, Unknown};
 
-/// Opens a regular file or a block device for questions, changing nothing by it: no access time is
-/// written where the caller may ask for that, no FIFO waits, no device starts and no file of FUSE loses its pages.
-/// Follows symbolic links.
+/// Opens a regular file or a block device to query it, without side effects: updates no access time where the caller may
+/// suppress that, and does not block on FIFOs, start devices or drop the pages of a FUSE file. Follows symbolic links.
 ///
 /// # Errors
-/// [`Unknown::NotAFile`] for anything else; [`Unknown::FuseNotOpened`] for a file that opening can take out of the page
-/// cache; otherwise what `open(2)` says.
+/// [`Unknown::NotAFile`] for anything else; [`Unknown::FuseNotOpened`] for a FUSE file, as opening can drop its pages;
+/// otherwise the error of `open(2)`.
 pub fn open(path: &Path) -> Result<File, Error> {
     explained(open_quietly(path))
 }
 
-/// Opens a file as [`open`] does, and a file of FUSE as well: to read it, to bring it in or to evict it. Opening a file of
-/// FUSE can already drop its pages.
+/// Opens a file as [`open`] does, including FUSE files: to read it, to prefetch it or to evict it. Opening a FUSE file can
+/// drop its pages.
 ///
 /// # Errors
 /// Those of [`open`], but for [`Unknown::FuseNotOpened`].
@@ -55,14 +54,14 @@ fn explained(opened: Result<File, cachewise_sys::Error>) -> Result<File, Error> 
 /// all; [`ByteRange::starting_at`]`(0)` is the whole file.
 ///
 /// # Errors
-/// [`Error::Unknown`] where the number cannot be known, with the reason; [`Error::Sys`] where the kernel
-/// fails otherwise, as for a descriptor of `O_PATH`.
+/// [`Error::Unknown`] if the number is unknown, with the reason; [`Error::Sys`] for other errors of the kernel, for
+/// example on a descriptor of `O_PATH`.
 ///
 /// # Kernel
-/// `cachestat(2)`, since 6.5. `mincore(2)`, which tells residency alone, takes its place
-/// - where there is no cachestat, or a seccomp profile refuses it (known by asking about a file of our own);
-/// - on overlayfs, whose files have no pages of their own: cachestat finds none, a mapping sees through;
-/// - for files of FUSE of which cachestat finds nothing: they may stand before others as well.
+/// `cachestat(2)`, since 6.5. `mincore(2)`, which reports only residency, replaces it
+/// - without cachestat, or if a seccomp profile refuses it (tested on a file of this process);
+/// - on overlayfs, whose files have no pages of their own: cachestat finds none, a mapping shows those of the layer;
+/// - for FUSE files without pages by cachestat: they may pass through to other files.
 ///
 /// To callers without permission, mincore reports every page as resident, so a page that does not
 /// exist is requested first. If cachestat refuses the file, mincore is not used: it has the same
@@ -206,7 +205,7 @@ fn through_fuse(fd: BorrowedFd<'_>, pages: PageRange, stat: CacheStat) -> Result
     })
 }
 
-/// How many pages are mapped at a time, and asked about with one buffer.
+/// Number of pages to map at a time, and to query with one buffer.
 pub(crate) const WINDOW: usize = 1 << 16;
 
 fn count_by_mincore(

@@ -1,4 +1,4 @@
-//! Snapshots: what of which files was resident, kept in a file, to bring it back or to compare.
+//! Snapshots: residency of files, saved to a file, to restore or to compare it.
 //!
 //! # Format
 //! Version 1. A text file, a JSON object a line, each line ended by a newline.
@@ -7,14 +7,14 @@
 //!    `created_seconds` counts from 1970, in UTC.
 //! 2. A line for each file, in any order, each path once:
 //!    `{"path":"/srv/a%FF","device":[8,1],"inode":42,"size_bytes":10000,"modified":[1767225000,5],"ranges":[[0,2],[7,8]]}`.
-//!    - `path`: absolute. Bytes that are no UTF-8 are written as `%` and two hexadecimal digits, and so is `%`
+//!    - `path`: absolute. Bytes that are not UTF-8 are written as `%` and two hexadecimal digits, and so is `%`
 //!      itself (`%25`).
 //!    - `device`: major and minor number; `modified`: seconds since 1970 and nanoseconds.
-//!    - `ranges`: resident pages of the size that the head says, from the first up to the one after the last, in
+//!    - `ranges`: resident pages of the page size in the head, from the first up to the one after the last, in
 //!      order, none empty, none overlapping.
 //! 3. The end, by which a snapshot is known to be complete: `{"end":true,"files":1,"pages":3}`.
 //!
-//! A reader ignores members that it does not know; what would change the meaning of those above gets a new version.
+//! A reader ignores unknown members; a change of meaning gets a new version.
 
 use std::path::{Path, PathBuf};
 
@@ -153,12 +153,12 @@ impl Line {
         })
     }
 
-    /// Checks what was read, and brings it to this machine's pages.
+    /// Validates the entry, and converts it to the page size of this machine.
     fn entry(self, written: PageSize) -> Result<SnapshotEntry, String> {
         self.entry_for(written, page_size())
     }
 
-    /// Checks what was read, and brings it from pages of one size to those of another.
+    /// Validates the entry, and converts it from one page size to another.
     fn entry_for(self, written: PageSize, own: PageSize) -> Result<SnapshotEntry, String> {
         let path = name::unescaped(&self.path).ok_or_else(|| {
             format!(

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use cachewise_units::Bytes;
 
-/// How far the kernel reads ahead on a device. Where nothing is said of it, the most that is said of any, for some
-/// file systems (btrfs, overlayfs) have a number that none of their files shows.
+/// Readahead window of the kernel on a device. If the device has none, the largest of all devices, because some file
+/// systems (btrfs, overlayfs) have a device number that none of their files shows.
 pub(crate) fn read_ahead(device: (u32, u32)) -> Bytes {
-    /// The kernel's own default, in KiB, where nothing is said of any device.
+    /// Default of the kernel in KiB, if no device has a setting.
     const USUAL: u64 = 128;
     let (major, minor) = device;
     let devices = Path::new("/sys/class/bdi");

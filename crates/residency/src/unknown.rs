@@ -23,7 +23,7 @@ pub enum Unknown {
     Fuse,
     /// The file is on FUSE, and was not opened: that can drop its pages.
     FuseNotOpened,
-    /// The file is on memory of its own (DAX).
+    /// The file is on persistent memory, without pages in the page cache (DAX).
     Dax,
     /// The file is on hugetlbfs.
     HugePages,
@@ -82,8 +82,7 @@ impl Unknown {
         }
     }
 
-    /// Says whether the file has pages in the page cache as any other, only that this caller is not told of
-    /// them: what is done to it is done.
+    /// Returns whether the file has pages in the page cache and only this caller may not see them: operations on them work.
     #[must_use]
     pub const fn is_of_caller(self) -> bool {
         matches!(

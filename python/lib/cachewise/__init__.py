@@ -1,5 +1,5 @@
-"""What of which files is in the page cache of Linux, reading in the order that costs the least I/O, and a block cache
-that machines share.
+"""Page-cache residency of files on Linux, reading in the order that costs the least I/O, and a block cache that machines
+share.
 
 >>> import cachewise, tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -7,10 +7,9 @@ that machines share.
 ...     cachewise.residency(file.name).resident_ratio
 1.0
 
-Not known is never 0 and never 100 %: where the kernel does not say what is resident,
-:class:`ResidencyUnknown` is raised, or a field is ``None``. All work is done without the interpreter's lock,
-and Ctrl-C ends what takes long. Whatever names a file may be a path (``str``, ``bytes``, ``os.PathLike``);
-where one file is meant, an open file or a descriptor too.
+Unknown residency is never 0 and never 100 %: it raises :class:`ResidencyUnknown`, or a field is ``None``. All work is
+done without the interpreter's lock, and Ctrl-C ends long calls. A file is named by a path (``str``, ``bytes``,
+``os.PathLike``); calls that take one file also accept an open file or a descriptor.
 """
 
 from ._act import Evicted, Stayed, Warmed, evict, warm

@@ -1,4 +1,4 @@
-"""Bringing in and putting out."""
+"""Prefetching and evicting files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ._types import File
 
 @dataclass(frozen=True)
 class Warmed:
-    """What warming changed. Counts are ``None`` where nobody can know (``reason``): then everything was read."""
+    """Result of :func:`warm`. Counts are ``None`` if residency is unknown (``reason``); then all pages were read."""
 
-    #: Pages of the part that was given.
+    #: Pages of the given part.
     total_pages: int
     before_pages: int | None
     after_pages: int | None
     brought_in_pages: int | None
     #: Bytes that were read.
     read_bytes: int
-    #: Not resident and not read: nothing is stored there.
+    #: Pages of holes, which are neither resident nor read.
     hole_pages: int
     #: Why fewer pages are resident than requested, in words; ``None`` if all are.
     short: str | None
@@ -34,10 +34,11 @@ class Warmed:
 
 @checked
 def warm(file: File, offset: int = 0, length: int | None = None, *, threads: int = 1) -> Warmed:
-    """Bring a file, or a part of it, into the page cache, but for what is there; return when it is.
+    """Prefetch the missing pages of a file, or of a part of it, into the page cache, and wait for them.
 
-    Ctrl-C ends it. Raises ``OSError`` where the file cannot be opened, ``IsADirectoryError`` for a directory; failures to read are in ``short``, for what was
-    brought in until then stays.
+    ``offset`` and ``length`` are in bytes; without ``length``, to the end of the file. Raises ``OSError`` if the file
+    cannot be opened, ``IsADirectoryError`` for a directory. Read errors are in ``short``, as pages read before them stay.
+    Ctrl-C ends it.
     """
     try:
         return Warmed(*_native.warm(file, offset, length, threads))
@@ -47,7 +48,7 @@ def warm(file: File, offset: int = 0, length: int | None = None, *, threads: int
 
 @dataclass(frozen=True)
 class Stayed:
-    """Pages that stayed, each counted once, by the first reason that is true of it."""
+    """Pages that stayed, each counted once, by the first matching reason."""
 
     #: In memory only (tmpfs).
     only_copy_pages: int
@@ -63,9 +64,9 @@ class Stayed:
 
 @dataclass(frozen=True)
 class Evicted:
-    """What evicting changed. Counts are ``None`` where nobody can know (``reason``); it was done all the same."""
+    """Result of :func:`evict`. Counts are ``None`` if residency is unknown (``reason``); pages were evicted anyway."""
 
-    #: Pages of the part that was given.
+    #: Pages of the given part.
     total_pages: int
     before_pages: int | None
     after_pages: int | None
@@ -79,7 +80,7 @@ class Evicted:
 
     @property
     def went_pages(self) -> int | None:
-        """How many went, others' work included."""
+        """Number of pages that left the cache, including those that other programs evicted meanwhile."""
         if self.before_pages is None or self.after_pages is None:
             return None
         return max(self.before_pages - self.after_pages, 0)
@@ -87,9 +88,10 @@ class Evicted:
 
 @checked
 def evict(file: File, offset: int = 0, length: int | None = None, *, sync: bool = False) -> Evicted:
-    """Put a file, or a part of it, out of the page cache. Nothing is lost; it is everybody's cache, though.
+    """Evict a file, or a part of it, from the page cache. No data is lost, but other programs read it from the disk again.
 
-    What is dirty stays, unless ``sync`` has it written first. What is mapped, locked or in use stays, too.
+    ``offset`` and ``length`` are in bytes; without ``length``, to the end of the file. Dirty pages stay, unless ``sync``
+    writes them first. Mapped and locked pages, and pages in use, stay too.
     """
     try:
         pages, before, after, stayed, reason = _native.evict(file, offset, length, sync)

@@ -76,20 +76,20 @@ class BlockCache:
 
     @checked
     def get(self, path: Path, offset: int = 0, length: int | None = None) -> bytes:
-        """Return a file's bytes as they are now, or those of a part of it that lie before its end.
+        """Return the present bytes of a file, or of a part of it up to the end.
 
-        Asks the origin for the file's state, each time; who reads many parts of one file opens it.
+        Each call requests the state of the file from the origin; to read many parts of one file, use :meth:`open`.
         """
         return self._native.get(path, offset, length)
 
     def readinto(self, path: Path, buffer: Any, offset: int = 0) -> int:
-        """Fill a writable buffer (``bytearray``, ``memoryview``, an array) from a file, and return how many bytes there were."""
+        """Fill a writable buffer (``bytearray``, ``memoryview``, an array) from a file, and return the number of bytes."""
         with self.open(path) as file:
             file.seek(offset)
             return file.readinto(buffer)
 
     def open(self, path: Path) -> BlockFile:
-        """Open a file to be read, as it is now. Its reads need no more questions to the origin for what is cached.
+        """Open a file for reading, in its present state. Reads of cached blocks need no further requests to the origin.
 
         It is unbuffered: wrap it in ``io.BufferedReader`` for many small reads.
         """
@@ -98,10 +98,10 @@ class BlockCache:
     def warm(
         self, paths: Iterable[Path] = ("",), *, onerror: Callable[[OSError], object] | None = None
     ) -> tuple[int, int]:
-        """Read files, and all files below directories, so that the cache has them; return how many, and their bytes.
+        """Fill the cache with files, and with all files below directories; return their number and their bytes.
 
-        What cannot be read is given to ``onerror``, and so is, once, how many blocks were read and did not get to the disk
-        or to the engine meanwhile; without it, the first such error is raised after all that could.
+        Errors are passed to ``onerror``, and so is, once, the number of blocks that were read but not written to the disk
+        or the engine; without it, the first error is raised after all other files.
         """
         files, bytes_, failed = self._native.warm(paths)
         for error in failed:
@@ -111,20 +111,19 @@ class BlockCache:
         return files, bytes_
 
     def stat(self) -> dict[str, Any]:
-        """Say what it did in this process since it was opened: ``tiers``, ``nodes`` of the engine, ``totals``.
+        """Return the counters of this process since the cache was opened: ``tiers``, ``nodes`` of the engine, ``totals``.
 
-        The names are those of ``cachewise tier stat --json``; times are in ``latency``, which is ``None`` where there was no
-        call.
+        The names are those of ``cachewise tier stat --json``; times are in ``latency``, which is ``None`` without calls.
         """
         table: dict[str, Any] = json.loads(self._native.table())
         return table
 
     def warnings(self) -> list[str]:
-        """Say what is set up in a way that will hurt, and what to do about it. Asks the engine, if it was not asked yet."""
+        """Return warnings about harmful settings, with the fix. Contacts the engine unless that was done before."""
         return self._native.warnings()
 
     def close(self) -> None:
-        """Write to the disk what waits to be written, and end the threads. What is not closed loses that, and nothing else."""
+        """Write pending blocks to the disk, and end the threads. Without it, only these blocks are lost."""
         self._native.close()
 
     def __enter__(self) -> BlockCache:

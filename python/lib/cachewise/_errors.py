@@ -1,4 +1,4 @@
-"""Exceptions. Everything else that fails raises OSError, or the subclass that Python has for it."""
+"""Exceptions. All other failures raise OSError, or the subclass that Python has for the error number."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ R = TypeVar("R")
 
 
 class ResidencyUnknown(OSError):
-    """Nobody can say what of a file is resident, or not to this caller. Never 0, never 100 %.
+    """The residency of a file is unknown, or hidden from this caller. It is never reported as 0 or 100 %.
 
-    ``reason`` is a name for programs that stays the same, as ``no_permission`` or ``direct_io``.
+    ``reason`` is a stable name for programs, for example ``no_permission`` or ``direct_io``.
     """
 
     reason: str
 
 
 class ResidencyDenied(ResidencyUnknown, PermissionError):
-    """The kernel tells others, but not this caller: its owner, who may write it, and root."""
+    """The kernel shows the residency only to the owner of the file, to users who may write it, and to root."""
 
 
 def checked(call: Callable[P, R]) -> Callable[P, R]:
-    """Have a call raise ``ValueError`` for a number out of range, however far out of range it is."""
+    """Make a call raise ``ValueError`` for any number out of range."""
 
     @functools.wraps(call)
     def checking(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -39,9 +39,9 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def no_directory(call: str, file: object, raised: ResidencyUnknown) -> OSError:
-    """Say what to do with a directory where one file is meant; any other error is given back."""
+    """Return an error with the fix for a directory in place of a file; return any other error unchanged."""
     is_path = isinstance(file, (str, bytes, os.PathLike))
     if is_path and raised.reason == "not_a_file" and os.path.isdir(file):  # type: ignore[arg-type]
-        text = f"{call}() takes one file; for those below a directory: `for entry in walk(path): {call}(entry.path)`"
+        text = f"{call}() takes one file; for the files of a directory: `for entry in walk(path): {call}(entry.path)`"
         return IsADirectoryError(errno.EISDIR, text, raised.filename)
     return raised

@@ -14,10 +14,10 @@ from ._types import File, Path
 
 @dataclass(frozen=True)
 class Residency:
-    """How much of a file, or of a part of one, is in the page cache.
+    """Residency of a file, or of a part of one, in the page cache.
 
-    Pages are base pages of :data:`PAGE_SIZE` bytes; one that the file ends in counts whole. States are ``None``
-    where ``mincore(2)`` told (``source``), which knows no more than residency.
+    Pages are base pages of :data:`PAGE_SIZE` bytes; a last partial page counts as one. States are ``None`` if the source
+    is ``mincore(2)``, which reports only residency.
     """
 
     total_pages: int
@@ -40,44 +40,44 @@ class Residency:
 
     @property
     def resident_ratio(self) -> float | None:
-        """The resident part, 0 to 1; ``None`` of nothing."""
+        """The resident share, 0 to 1; ``None`` for an empty part."""
         return self.resident_pages / self.total_pages if self.total_pages else None
 
 
 @checked
 def residency(file: File, offset: int = 0, length: int | None = None) -> Residency:
-    """Say how much of a file is resident, without changing it: no page is brought in, no access time written.
+    """Return the residency of a file, or of a part of it, without changing it: reads no page, updates no access time.
 
-    Raises :class:`ResidencyDenied` where the kernel does not tell this caller, :class:`ResidencyUnknown` where it
-    tells nobody, and ``OSError`` where the file cannot be opened. A path to a file of FUSE is unknown (``fuse_not_opened``),
-    because opening it can drop its pages: pass an open file. Costs six system calls.
+    Raises :class:`ResidencyDenied` if the kernel hides it from this caller, :class:`ResidencyUnknown` if it has no answer,
+    and ``OSError`` if the file cannot be opened. For a path to a FUSE file it is unknown (``fuse_not_opened``), because
+    opening the file can drop its pages: pass an open file. Costs six system calls.
     """
     return Residency(*_native.residency(file, offset, length))
 
 
 @checked
 def ranges(file: File, offset: int = 0, length: int | None = None) -> list[tuple[int, int]]:
-    """Say which parts are resident: offset and length of each in bytes, ascending, in whole pages.
+    """Return the resident ranges: offset and length of each in bytes, ascending, in whole pages.
 
-    Raises what :func:`residency` raises. Costs a few microseconds for each place where residency changes.
+    Raises the exceptions of :func:`residency`. Costs a few microseconds per range.
     """
     return _native.ranges(file, offset, length)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that a walk has met."""
+    """A file that a walk has found."""
 
     path: str
     size_bytes: int
     #: Its residency; ``None`` if unknown.
     residency: Residency | None
-    #: Why, by a name that stays the same.
+    #: The reason if it is unknown: a stable name.
     reason: str | None
 
 
 class Walk(Iterator[Entry]):
-    """A walk that is under way. ``close()``, or leaving its ``with``, ends it early."""
+    """A walk in progress. ``close()``, or leaving its ``with``, ends it early."""
 
     def __init__(self, native: _native.Walk, onerror: Callable[[OSError], object] | None) -> None:
         self._native = native
@@ -101,7 +101,7 @@ class Walk(Iterator[Entry]):
         raise StopIteration
 
     def close(self) -> None:
-        """End it."""
+        """End the walk."""
         self._native.close()
 
     def __enter__(self) -> Walk:
@@ -120,11 +120,11 @@ def walk(
     threads: int | None = None,
     onerror: Callable[[OSError], object] | None = None,
 ) -> Walk:
-    """Ask about each file of files and directories, by several threads, in no particular order.
+    """Iterate over the files of files and directories with their residency, by several threads, in no particular order.
 
-    Symbolic links are not followed, but for the roots; a file with several names is met once. Patterns without a
-    slash are for a file's name, with one for the end of its path. What cannot be looked at is given to ``onerror``;
-    without it, the first such error is raised after all that could.
+    Symbolic links are followed only as roots; a file with several names is listed once. Patterns without a slash match
+    the name of a file, patterns with a slash the end of its path. Errors are passed to ``onerror``; without it, the first
+    error is raised after all other files.
     """
     if not roots:
         raise TypeError("walk() needs a file or a directory")
@@ -133,10 +133,10 @@ def walk(
 
 
 def printable(path: Path) -> str:
-    """Return a path as text that every encoding of Unicode can write: bytes that are no UTF-8 as ``\\xNN``.
+    """Return a path as text that every encoding of Unicode can write: bytes that are not UTF-8 become ``\\xNN``.
 
-    Paths here are ``str`` as :func:`os.fsdecode` makes them, with surrogates for such bytes, so that they open the file;
-    UTF-8, and with it CSV, Parquet and Arrow, refuses surrogates. Give it to what stores or shows names.
+    Paths of this package are ``str`` of :func:`os.fsdecode`, with surrogates for such bytes, so that they open the file.
+    UTF-8, and with it CSV, Parquet and Arrow, refuses surrogates: use this function for names that are stored or shown.
     """
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -1,4 +1,4 @@
-"""Orders, and reading by them."""
+"""Orders of reading, and reading in these orders."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ P = TypeVar("P", bound=Path)
 
 
 def order(paths: Iterable[P]) -> list[P]:
-    """Return the same paths in the order that hits most where whole files are read: in place of ``sorted``.
+    """Return the same paths in the order with the most hits, for reading whole files: replaces ``sorted``.
 
-    Those first of which the largest part is resident; those of which nobody can know before those of which nothing
-    is. What cannot be opened comes last, so that who opens it meets the error.
+    Files with the largest resident share come first, files with unknown residency before those without resident pages.
+    Files that cannot be opened come last, so that the caller gets the error when it opens them.
     """
     if isinstance(paths, (str, bytes)):
         raise TypeError("order() expects several paths, not one: put it into a list")
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class ScanReport:
-    """What a scan came to."""
+    """Result of a scan."""
 
     read_bytes: int
     #: Bytes read from devices; 0 if the kernel does not account them.
@@ -46,9 +46,9 @@ class ScanReport:
     total_bytes: int
     #: Bytes that every order must read: the total minus the maximum that was ever resident.
     bound_bytes: int
-    #: Files that changed since they were looked at: they were read as they are.
+    #: Files that changed after planning: they were read in their present state.
     changed: int
-    #: Why it kept to the caller's order, if it did.
+    #: The reason if the scan kept the order of the caller.
     fell_back: str | None
     skipped: list[OSError]
 
@@ -56,7 +56,7 @@ class ScanReport:
 class Scan(Iterator[Block]):
     """One reading of all files. ``close()``, or leaving its ``with``, ends it early.
 
-    A block that could not be read raises ``OSError`` once; with another ``next()`` the other files follow.
+    A block that cannot be read raises ``OSError`` once; the next ``next()`` continues with the other files.
     """
 
     def __init__(self, native: _native.Scan, errors: str) -> None:
@@ -78,12 +78,12 @@ class Scan(Iterator[Block]):
 
     @property
     def report(self) -> ScanReport | None:
-        """What it came to; ``None`` before its end."""
+        """The result; ``None`` before the end of the scan."""
         parts = self._native.report()
         return ScanReport(*parts) if parts else None
 
     def close(self) -> None:
-        """End it. What ``keep`` promises is done."""
+        """End the scan, and evict pages as ``keep`` says."""
         self._native.close()
 
     def __enter__(self) -> Scan:
@@ -94,13 +94,13 @@ class Scan(Iterator[Block]):
 
 
 class Scanner:
-    """Reads a set of files again and again, each time in the order that costs the least I/O.
+    """Reads a set of files repeatedly, each time in the order that costs the least I/O.
 
-    It learns from one scan for the next, so keep it. ``mode``: ``free`` (any order will do), ``fixed`` (the order given, to
-    the byte) or ``shuffle`` (random by a seed, resident chunks first). ``keep``: ``share`` (what is brought in stays, as
-    after any read), ``keep`` (what would throw out what is resident is dropped once it has been read: for the only reader
-    of files that are larger than the cache) or ``as-found`` (all is dropped). ``chunk`` is the length of what is planned,
-    ``block`` the largest that is handed out (256 KiB), both in bytes.
+    It learns from each scan for the next one, so use the same scanner. ``mode``: ``free`` (any order), ``fixed`` (the
+    order given, to the byte) or ``shuffle`` (random by a seed, resident chunks first). ``keep``: ``share`` (inserted pages
+    stay, as after any read), ``keep`` (pages that would displace resident ones are evicted after the read: for a single
+    reader of files that exceed the cache) or ``as-found`` (all inserted pages are evicted). ``chunk`` is the unit of
+    planning, ``block`` the maximum size of a returned block (256 KiB), both in bytes.
 
     Files that cannot be opened raise after all others have been read, unless ``errors`` is ``"report"``.
     """
@@ -126,9 +126,9 @@ class Scanner:
 
     @checked
     def scan(self, *, seed: int | None = None) -> Scan:
-        """Look at the files, plan, and return the blocks to iterate over. One at a time.
+        """Read residency, plan, and return an iterator over the blocks. Only one scan at a time.
 
-        A worker process of a data loader needs a scanner of its own, made there: threads do not survive ``fork``.
+        A worker process of a data loader must make its own scanner: threads do not survive ``fork``.
         """
         seed = self._seed if seed is None else seed
         return Scan(self._native.scan(self._mode, seed), self._errors)
@@ -149,7 +149,7 @@ def scan(
 ) -> Scan:
     """Read files once in the order that costs the least I/O: ``for path, offset, data in scan(paths)``.
 
-    Each byte comes once. For several readings of the same files make a :class:`Scanner`, which says what the words mean.
+    Each byte is returned once. To read the same files several times use a :class:`Scanner`, which explains the arguments.
     """
     scanner = Scanner(
         paths, mode=mode, keep=keep, seed=seed, chunk=chunk, block=block, errors=errors

@@ -23,18 +23,18 @@ class CacheAwareSampler:
 
     ``samples[i]`` is where sample ``i`` is stored: a path, or (path, offset, length). PyTorch is not needed for it.
 
-    Data that is larger than memory is hardly ever hit in a fresh random order each epoch: with 3/4 of it in memory LRU
-    hits 40 %, where 75 % are possible. Two things help, each alone or both:
+    Data that exceeds memory is rarely hit in a fresh random order each epoch: with 3/4 of it in memory LRU hits 40 %, where
+    75 % are possible. Two options help, each alone or both:
 
-    ``resident_first``: samples that are resident come first, in random order; then the others, in random order. It biases
-    what is early in an epoch towards what was late in the last one.
+    ``resident_first``: resident samples come first, in random order; then the others, in random order. This biases the
+    beginning of an epoch towards the end of the last one.
 
-    ``keep``: the order stays as random as it was; samples that were less than half resident when the epoch began are put
-    out of the cache once they have been used, so that those that were stay. For the only reader of the data. ``behind`` is how many
-    samples later that is: more than the loader takes in advance (workers x prefetch_factor x batch size). What workers
-    read after the epoch's last number was given out goes when the next epoch begins.
+    ``keep``: the order stays as random as it was; samples that were less than half resident at the beginning of the epoch
+    are evicted after their use, so that resident ones stay. For a single reader of the data. ``behind`` is the number of
+    samples between use and eviction: more than the loader fetches in advance (workers x prefetch_factor x batch size).
+    Samples that workers read after the last number of the epoch are evicted when the next epoch begins.
 
-    Where residency is not known a sample counts as not resident, and is not put out.
+    A sample with unknown residency counts as not resident, and is not evicted.
 
     Call :meth:`set_epoch` before each epoch, as for PyTorch's distributed sampler, for another order.
     """

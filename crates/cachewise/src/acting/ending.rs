@@ -19,7 +19,7 @@ pub fn status(interrupt: &Interrupt, is_failed: bool) -> ExitCode {
     }
 }
 
-/// Moves the meter by what the library tells.
+/// Moves the meter by the progress of the library.
 pub fn moving(meter: &Meter) -> impl Fn(Progress) + Sync + '_ {
     |progress| match progress {
         Progress::Planned(bytes) => meter.plan(bytes),

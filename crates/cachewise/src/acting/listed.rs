@@ -63,7 +63,7 @@ pub struct Job<'a> {
     pub meter: &'a Meter,
 }
 
-/// Works on all files, and shows a row for each. `None` if there was none, which is said.
+/// Works on all files, and shows a row for each. `None`, with a message, if there was no file.
 pub fn each_listed<T: Send>(
     job: &Job<'_>,
     show: &mut Show,

@@ -19,10 +19,10 @@ use crate::options::Select;
 /// How many files wait between the threads.
 const WAITING: usize = 256;
 
-/// Why files are opened. It decides whether a file of FUSE is opened at all.
+/// Purpose of opening files. It decides whether a FUSE file is opened at all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is only looked at: opening it could drop its pages.
+    /// Reading residency: opening a FUSE file could drop its pages.
     Look,
     /// Its pages are prefetched, evicted or locked.
     Act,

@@ -1,4 +1,4 @@
-//! `cpu table`: sysfs says, measured says.
+//! `cpu table`: cache levels in sysfs and as measured.
 
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -11,22 +11,22 @@ pub(super) const LARGEST: (u64, u64) = (256 << 20, 1 << 30);
 pub enum LatencySource {
     /// On a level of the curve.
     Curve,
-    /// At the sizes that sysfs says, as the curve has no level there.
+    /// At the sizes of sysfs, as the curve has no level there.
     SysfsSize,
-    /// Nowhere: nothing so large was measured.
+    /// Not read: the level exceeds the largest measured size.
     NotReached,
 }
 
 /// One level.
 #[derive(Debug, Clone)]
 pub struct Level {
-    /// `L1d`, `L2`, `memory`; `level 2` where sysfs tells no such cache.
+    /// `L1d`, `L2`, `memory`; `level 2` without a cache in sysfs.
     pub name: String,
     /// The cache in sysfs.
     pub told: Option<Cache>,
-    /// Cores and hardware threads that share it, as sysfs says.
+    /// Cores and hardware threads that share it, from sysfs.
     pub shared_by: Option<(usize, usize)>,
-    /// How much fits, in bytes, as measured.
+    /// Measured size in bytes.
     pub capacity: Option<Estimate>,
     /// Where the latency was read.
     pub seen: LatencySource,

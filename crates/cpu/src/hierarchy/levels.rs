@@ -75,7 +75,7 @@ pub(super) fn levels(
     // cache, too.
     let most = local.points.last().map_or(0.0, |point| point.size as f64);
     let beyond = told.iter().rev().find_map(|cache| cache.size);
-    // Where sysfs tells no cache, so much is more than most have.
+    // Without a cache in sysfs, this exceeds most caches.
     let beyond = beyond.map_or(LARGEST.0 as f64 / 2.0, |last| last.0 as f64 * TO_MEMORY);
     let has_memory = most > beyond;
     let (memory, caches) = match found.split_last() {
@@ -128,8 +128,8 @@ pub(super) fn levels(
     (levels, found.len())
 }
 
-/// A latency between two levels, where the first one is said to end: half-way up, by the logarithm. If the next one is
-/// a cache, no more than this above it: what neighbours have made of that says nothing of where this one ends.
+/// The latency at which a level ends, between its own and that of the next level: half-way, by the logarithm. If the next
+/// level is a cache, at most `MOST` times its own: use of that cache by other programs must not move the end of this one.
 fn between(level: f64, next: f64, is_last: bool) -> f64 {
     const MOST: f64 = 1.8;
     let half_way = (next / level).sqrt();

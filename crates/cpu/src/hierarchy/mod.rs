@@ -1,12 +1,12 @@
-//! The machine's hierarchy of caches: what sysfs says of each level beside what was measured.
+//! Cache hierarchy of the machine: each level in sysfs and as measured.
 //!
-//! Levels are found in the curve of latencies. A level of sysfs in which none was found (others use the cache, or
-//! the hypervisor claims one) is read at the sizes that sysfs says, and marked so.
+//! Levels are found in the curve of latencies. A level of sysfs without a level in the curve (other programs use the
+//! cache, or the hypervisor invents one) is read at the sizes of sysfs, and marked.
 //!
 //! # Layout
-//! - `levels`: from curves to levels, with what fits into each and what it costs; `matched`: which of them is which cache
-//! - `again`: measuring once more what was disturbed, and more finely where a level ends
-//! - this file: what is measured, and what there is to say of it
+//! - `levels`: from curves to levels, with size and latency of each; `matched`: levels by cache of sysfs
+//! - `again`: repeated measurement of disturbed figures, and a finer one at the end of a level
+//! - this file: the measurement, and its notes
 
 mod again;
 mod level;
@@ -37,10 +37,10 @@ const USUAL_LINE: usize = 64;
 /// How many times the last cache is swept: beyond four times hardly anything is left of it.
 const BEYOND: u64 = 8;
 
-/// How to measure.
+/// Options of a measurement.
 #[derive(Debug, Clone)]
 pub struct TableOptions {
-    /// On which CPU; the one that this thread is on if nothing is said.
+    /// The CPU; the current one if `None`.
     pub cpu: Option<u32>,
     /// The largest size.
     pub largest: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! Objects of which few are wanted: where the flag that says so stands.
+//! Objects of which few are needed: the position of their flags.
 
 use std::hint::black_box;
 

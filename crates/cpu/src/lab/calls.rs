@@ -27,7 +27,7 @@ trait Work {
     fn big(&self) -> u64;
 }
 
-/// A type of its own for each number, so that each has functions of its own.
+/// A separate type for each number, so that each has its own functions.
 struct NumberedType<const N: u64>(u64);
 
 impl<const N: u64> Work for NumberedType<N> {

@@ -75,7 +75,7 @@ mod on_x86 {
         }
 
         fn go(&self, times: usize) {
-            // SAFETY: what is there is a function of no arguments that changes nothing and returns.
+            // SAFETY: the memory holds a function without arguments that changes nothing and returns.
             let function: extern "C" fn() = unsafe { std::mem::transmute(self.start) };
             for _ in 0..times {
                 function();

@@ -47,9 +47,9 @@ pub struct Case {
 pub struct Effect {
     /// Its name.
     pub name: String,
-    /// How many times as long the first takes, in the same round.
+    /// Time of the first case over that of the second, in the same round.
     pub ratio: Estimate,
-    /// Whether it tells the cause from others.
+    /// Whether it separates the cause from others.
     pub is_control: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::CpuList;
 /// The time that some CPUs have been busy, or taken by the hypervisor, since the machine started.
 ///
 /// # Units
-/// The kernel counts in ticks, mostly of 10 ms: what is shorter than several of them is not told.
+/// The kernel counts in ticks, mostly of 10 ms: less than several ticks is not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy(Duration);
 

@@ -7,7 +7,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::Error;
 
-/// Loads between two looks at whether enough have been done.
+/// Loads between two checks of the count.
 const UNROLLED: u64 = 16;
 
 /// Private memory, in small pages unless huge ones are requested.

@@ -1,6 +1,6 @@
 //! Present duration of a core cycle: a chain of dependent additions executes one per cycle.
 //!
-//! The time stamp counter is no measure of it: it ticks at a rate of its own, whatever the core does.
+//! The time stamp counter does not measure it: its rate is constant, whatever the core does.
 
 use std::time::Instant;
 

@@ -52,7 +52,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The median of what each round says; nothing if there was no round.
+    /// The median over rounds; `None` without a round.
     #[must_use]
     pub fn median_of(rounds: &[f64]) -> Option<Estimate> {
         Some(Estimate {

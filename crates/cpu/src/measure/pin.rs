@@ -7,7 +7,7 @@ use crate::{CpuList, Error};
 /// The CPUs that this thread may run on: fewer than the machine has in a container or under taskset(1).
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn allowed() -> Result<CpuList, Error> {
     let set = sched_getaffinity(None).map_err(|errno| Error::Affinity(errno.into()))?;
     Ok(CpuList::new(

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::Rate;
 use crate::Error;
 
-/// The events that are looked at, in this order.
+/// The required events, in this order.
 const EVENTS: [&str; 14] = [
     "Ir", "Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw", "Bc", "Bcm", "Bi", "Bim",
     "SpLoss1",

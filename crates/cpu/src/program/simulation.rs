@@ -1,7 +1,7 @@
 //! A run under valgrind's callgrind, with this machine's caches.
 //!
-//! Left alone, callgrind asks CPUID, which in virtual machines answers with the host's numbers: so the geometry is
-//! given. It has two levels, the first and the last; it knows no prefetching and no translation, and runs one thread
+//! By default callgrind reads CPUID, which in virtual machines has the numbers of the host, so the geometry is passed to
+//! it. It simulates two levels, the first and the last, without prefetching and address translation, and runs one thread
 //! at a time.
 
 use std::ffi::OsString;
@@ -65,8 +65,8 @@ impl Geometry {
 pub struct Simulation {
     /// The command line.
     pub command: Vec<OsString>,
-    /// The caches that are simulated; first level data and instructions, last level. Where sysfs tells none,
-    /// callgrind guesses.
+    /// The simulated caches: first-level data and instructions, last level. `None`, if sysfs has no size: callgrind
+    /// guesses.
     pub caches: [Option<Geometry>; 3],
     place: tempfile::TempDir,
 }
@@ -190,8 +190,8 @@ impl Simulation {
     }
 }
 
-/// The variable that keeps Go from interrupting its threads by signals, which valgrind 3.19 ends with an assertion; with
-/// what the variable says already. A user's own choice is kept.
+/// The value of GODEBUG that keeps Go from interrupting its threads by signals, on which valgrind 3.19 fails an assertion;
+/// appended to the present value. A setting of the user is kept.
 fn godebug() -> OsString {
     const OFF: &str = "asyncpreemptoff=";
     let mut text = OsString::from("GODEBUG=");

@@ -13,7 +13,7 @@ use super::{Costs, Profile};
 /// More addresses than this have next to nothing each.
 const MOST_ADDRESSES: usize = 50_000;
 
-/// Whether a function has a name of its own: without a symbol callgrind calls it `???`, or by its address.
+/// Whether a function has a name: without a symbol callgrind calls it `???`, or by its address.
 fn has_name(function: &str) -> bool {
     !function.starts_with("???") && !function.starts_with("0x")
 }

@@ -1,12 +1,12 @@
-//! False sharing in a program of one's own: threads that write to different bytes of one cache line.
+//! False sharing in a program: threads that write to different bytes of one cache line.
 //!
-//! Three proofs need no hardware counters, and a fourth one is for machines that have them. Each gives an [`Answer`]
-//! with its figures; none is a guess.
+//! Three proofs need no hardware counters, and a fourth one uses them. Each gives an [`Answer`] with its figures; none is
+//! a guess.
 //!
 //! # Layout
-//! - `compare`: CPU time on one CPU and on all, with the heap as it is and padded, and what that says
-//! - `padding`: the allocator that pads, and which programs take it
-//! - `watch`: hardware breakpoints on a line, and what they say of it; `symbol`: where a variable is
+//! - `compare`: CPU time on one CPU and on all, with a plain and a padded heap, and the conclusions
+//! - `padding`: the padding allocator, and the programs that can load it
+//! - `watch`: hardware breakpoints on a line, and the conclusions; `symbol`: address of a variable
 //! - `line`: who touches which bytes, and whether that is false sharing
 //! - `c2c`: what `perf c2c` recorded
 //! - `proofs`: proofs and their answers; this file: the verdict

@@ -32,7 +32,7 @@ pub fn is_mapped(pid: u32, address: u64) -> Result<bool, Error> {
 }
 
 /// A variable of a process by its name: as in the symbol table, or as written in the source, with or without the
-/// modules before it. The program itself is looked at first, then its libraries. `None` if there is none.
+/// modules before it. The program is searched first, then its libraries. `None` if none has it.
 ///
 /// # Errors
 /// If its mappings cannot be read. Objects that cannot be read have no symbols.

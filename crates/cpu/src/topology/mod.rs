@@ -1,10 +1,10 @@
-//! Caches, cores, threads and NUMA nodes, as sysfs tells them.
+//! Caches, cores, threads and NUMA nodes, from sysfs.
 //!
 //! Facts that sysfs lacks stay unknown: containers and some virtual machines hide the caches, and
 //! CPUID is no alternative, because hypervisors answer it with the host's numbers.
 //!
 //! # Layout
-//! - this file: what there is; `read`: from a directory that is as `/sys` is; `tree`: what is inside what.
+//! - this file: the items; `read`: from a directory with the layout of `/sys`; `tree`: nesting.
 
 mod read;
 mod tree;

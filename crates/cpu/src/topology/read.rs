@@ -21,11 +21,11 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 impl Topology {
-    /// Reads it; `root` is `/sys`, or a directory that is as that.
+    /// Reads the topology; `root` is `/sys`, or a directory with its layout.
     ///
     /// # Errors
-    /// Only where it is not even told which CPUs are online: everything else that is missing is a note. Of this
-    /// machine that is a note too: then those are taken that this thread may use.
+    /// The list of online CPUs is missing; everything else that is missing becomes a note. With `/sys` itself that is a
+    /// note too: then the CPUs are those that this thread may use.
     pub fn read(root: &Path) -> Result<Topology, Error> {
         let system = root.join("devices/system/cpu");
         let path = system.join("online");

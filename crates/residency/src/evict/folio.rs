@@ -19,9 +19,9 @@ fn block(page: u64, shift: u32) -> PageRange {
 /// The kernel makes none larger: of a huge page, with 64 KiB pages 512 MiB.
 const LARGEST: u32 = 13;
 
-/// Those of the pages left in a range that could be one folio with pages outside of it.
+/// The remaining pages of a range that may share a folio with pages outside of it.
 ///
-/// `is_full` says whether all pages of a range outside are resident.
+/// `is_full` returns whether all pages of a range outside are resident.
 pub(super) fn around(
     left: &[PageRange],
     range: PageRange,

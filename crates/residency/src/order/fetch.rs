@@ -118,8 +118,8 @@ impl OpenFile {
         })
     }
 
-    /// The part of a range before which nothing is stored, as the file system says at this moment: all of it inside a hole,
-    /// none of it where there is data, or where nothing is known.
+    /// Length of the hole at the beginning of a range, as the file system reports it now: all of the range inside a hole, 0
+    /// if there is data or if it is unknown.
     fn hole_in(&mut self, range: ByteRange) -> u64 {
         let is_data = (self.data.start..self.data.end()).contains(&range.start);
         if !self.is_sparse || is_data {
@@ -174,7 +174,7 @@ impl OpenFile {
         self.is_as_seen &= Inode::of_fd(self.file.as_fd()).is_ok_and(same);
     }
 
-    /// Reads what is there, up to the end of the file.
+    /// Reads the range, up to the end of the file.
     pub fn read(&mut self, fetch: Fetch, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         let reads_ahead = fetch == Fetch::ReadAhead;
         if self.reads_ahead != reads_ahead {

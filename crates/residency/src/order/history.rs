@@ -72,7 +72,7 @@ impl History {
         self.peak
     }
 
-    /// How much the next scan may leave in the cache beyond what is there.
+    /// Bytes that the next scan may leave in the cache beyond the resident ones.
     pub(super) fn grant(&self, chunk: Bytes) -> Bytes {
         self.grant.bytes.unwrap_or(Bytes(FIRST_CHUNKS * chunk.0))
     }

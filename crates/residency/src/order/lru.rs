@@ -89,7 +89,7 @@ impl TwoLists {
         )
     }
 
-    /// Reads a page, and says how much that has cost: nothing, if it was resident.
+    /// Reads a page, and returns the bytes read from a device: 0 if it was resident.
     pub fn read(&mut self, page: usize) -> u64 {
         let Page {
             bytes,

@@ -5,10 +5,10 @@
 //! are read first, and misses do not evict them, only the data less the memory has to be read. That is the lower bound
 //! for any order.
 //!
-//! - [`Scanner`] reads files so, block by block, and learns from one scan for the next.
-//! - [`survey`] and [`plan`] only say in which order: down to ranges ([`Plan::runs`]), or whole files
-//!   ([`Snapshot::hottest_first`]), and what that saves ([`Prediction`]).
-//! - [`simulate`] says what an order would cost with some amount of memory, without reading anything.
+//! - [`Scanner`] reads files in that order, block by block, and learns from each scan for the next one.
+//! - [`survey`] and [`plan`] only compute the order: of ranges ([`Plan::runs`]), or of whole files
+//!   ([`Snapshot::hottest_first`]), with its savings ([`Prediction`]).
+//! - [`simulate`] computes the cost of an order with a given amount of memory, without reading anything.
 //!
 //! ```
 //! use cachewise_residency::order::{History, PlanOptions, plan, survey};

@@ -49,8 +49,8 @@ impl Snapshot {
 /// The same snapshot, history and options give the same plan. Every byte of every file is in it once; of a file
 /// with several names, under the first one (unless [`PlanOptions::each_link`]).
 ///
-/// Where there is nothing to gain, and where plans have not come true, it is the order of the caller, and
-/// [`Plan::declined`] says why.
+/// If there is nothing to gain, or if plans have failed before, it is the order of the caller, and [`Plan::declined`] has
+/// the reason.
 ///
 /// # Cost
 /// A few hundred nanoseconds and 32 bytes of memory for each chunk with resident pages, and for

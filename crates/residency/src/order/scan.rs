@@ -183,9 +183,9 @@ pub struct ScanReport {
     pub device_read: Bytes,
     /// Bytes of [`Prediction::planned_hits`] that came from the cache.
     pub hits: Bytes,
-    /// Why it kept to the caller's order, if it did.
+    /// The reason if it kept the order of the caller.
     pub fell_back: Option<DeclineReason>,
-    /// Files that changed since they were looked at: they were read as they are.
+    /// Files that changed after the survey: they were read in their present state.
     pub changed: u64,
     /// Files that could not be opened, or had vanished when their turn came; each error has its
     /// path.

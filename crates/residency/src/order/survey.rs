@@ -15,7 +15,7 @@ use super::{FileId, FileState, Snapshot};
 use crate::sysfs::read_ahead;
 use crate::{Error, Inode, Unknown, map, open};
 
-/// Files that were looked at, and what was found.
+/// Residency of a set of files.
 #[derive(Debug)]
 pub struct Survey {
     /// Input of a plan.
@@ -153,8 +153,8 @@ fn open_elsewhere(wanted: &HashSet<FileId>) -> HashSet<FileId> {
             continue;
         }
         for descriptor in entries(process.path().join("fd")) {
-            // Of the file that the link stands for, whatever has become of its name. No server is asked: one
-            // that is gone would have us wait for ever.
+            // Of the file behind the link, whatever has become of its name. DONT_SYNC contacts no server: a dead one
+            // would block for ever.
             let (flags, mask) = (AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO);
             if let Ok(found) = statx(CWD, descriptor.path(), flags, mask) {
                 let id = Inode::from_statx(&found).into();

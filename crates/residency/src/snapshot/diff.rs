@@ -162,13 +162,13 @@ pub fn diff(
     Ok(totals)
 }
 
-/// Compares a snapshot with what is resident now. Files that came since are not in it, and so not seen.
+/// Compares a snapshot with present residency. New files are not in the snapshot, and so not listed.
 ///
 /// # Errors
-/// Those of [`Reader`]. Of files that cannot be looked at the reason is in [`FileDiff::fate`].
+/// Those of [`Reader`]. The reason for an unreadable file is in [`FileDiff::fate`].
 ///
 /// # Cost
-/// For each file that of [`open`] and of [`map()`]. Where files are gone, a look at their directory.
+/// That of [`open`] and of [`map()`] for each file. For missing files, reading their directory.
 pub fn diff_now<R: BufRead>(
     reader: Reader<R>,
     mut each: impl FnMut(FileDiff),
@@ -227,7 +227,7 @@ fn since(entry: SnapshotEntry, names: &mut Names) -> FileDiff {
     }
 }
 
-/// The names that the inodes of a directory have now: of the one that was asked about last.
+/// The present names of the inodes of a directory: of the last one that was requested.
 #[derive(Default)]
 struct Names {
     directory: PathBuf,
@@ -332,7 +332,7 @@ impl Index {
         Ok(found)
     }
 
-    /// Notes that a file was found, if it is the one; says whether it is.
+    /// Marks the file as found if it matches; returns whether it does.
     fn take_if(
         &mut self,
         index: usize,

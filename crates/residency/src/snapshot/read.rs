@@ -172,7 +172,7 @@ impl<R: BufRead> Reader<R> {
         self.created
     }
 
-    /// Returns how much there is in all, where that was looked at: by [`Reader::open`] and [`Reader::from_file`].
+    /// Returns the totals at the end of the snapshot, if they were read: by [`Reader::open`] and [`Reader::from_file`].
     #[must_use]
     pub fn announced(&self) -> Option<Totals> {
         self.announced
@@ -183,13 +183,13 @@ impl<R: BufRead> Reader<R> {
         self.number
     }
 
-    /// Says where a snapshot without an end ceases to be sound.
+    /// Returns the first fault of a snapshot without an end.
     fn first_fault(&mut self) -> SnapshotError {
         let fault = self.find_map(Result::err);
         fault.unwrap_or_else(|| SnapshotError::new(Some(self.number), SnapshotFault::Truncated))
     }
 
-    /// Reads a line with its end; says whether there was any.
+    /// Reads a line with its end; returns whether there was one.
     fn read_line(&mut self) -> Result<bool, SnapshotError> {
         self.line.clear();
         let read = (&mut self.reader)

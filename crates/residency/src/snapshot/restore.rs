@@ -77,7 +77,7 @@ pub enum Skip {
         /// The same now.
         is: (Bytes, (i64, u32)),
     },
-    /// It cannot be opened or looked at.
+    /// It cannot be opened or read.
     #[error(transparent)]
     Failed(Error),
 }
@@ -86,16 +86,16 @@ fn size((size, (seconds, nanoseconds)): &(Bytes, (i64, u32))) -> String {
     format!("{size} of second {seconds}.{nanoseconds:09}")
 }
 
-/// How many files were left alone, by reason.
+/// Number of skipped files, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// There is no such file any more.
+    /// The file no longer exists.
     pub vanished: u64,
-    /// Its size or its time of modification is another.
+    /// Its size or its time of modification differs.
     pub changed: u64,
     /// The caller may not open it.
     pub denied: u64,
-    /// It cannot be opened or looked at for another reason.
+    /// It cannot be opened or read for another reason.
     pub failed: u64,
 }
 
@@ -123,7 +123,7 @@ pub struct Restored {
     pub brought_in: Pages,
     /// Bytes read.
     pub read: Bytes,
-    /// Whether it was cancelled: what comes later in the snapshot was not looked at.
+    /// Whether it was cancelled: later entries of the snapshot were not restored.
     pub cancelled: bool,
     /// The fault of the snapshot: later entries were not read.
     pub damage: Option<SnapshotError>,
@@ -166,7 +166,7 @@ pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_
 struct Work<'a, R> {
     options: &'a RestoreOptions<'a>,
     reader: Mutex<Reader<R>>,
-    /// Held by who reads a large file with threads of its own.
+    /// Held while a large file is read by several threads.
     large: Mutex<()>,
     restored: Mutex<Restored>,
 }

@@ -133,12 +133,12 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A file that takes its place only when it is complete. Dropped before, it leaves nothing behind.
+/// A file that replaces another one only when it is complete. Dropped before, it leaves no file.
 ///
-/// Where the file system knows files without a name (`O_TMPFILE`), it has none until then, so that a process that is
-/// killed leaves nothing either. Only a file that replaces another one has a name of its own (`.cachewise-XXXXXX`,
-/// in the same directory) between two system calls of [`commit`](Self::commit), because no name can be given to a
-/// file while another one has it. On other file systems (NFS, FAT) it has that name from the beginning.
+/// If the file system has unnamed files (`O_TMPFILE`), it has no name until then, so a process that is killed leaves no
+/// file either. Only a file that replaces another one has a name of its own (`.cachewise-XXXXXX`, in the same directory)
+/// between two system calls of [`commit`](Self::commit), because an unnamed file cannot take the name of an existing one.
+/// On other file systems (NFS, FAT) it has that name from the beginning.
 #[derive(Debug)]
 pub struct Replacement {
     file: BufWriter<File>,
@@ -229,10 +229,10 @@ fn place(path: &Path) -> Result<PathBuf, SnapshotError> {
     }
 }
 
-/// A file without a name, where it can be given one later.
+/// An unnamed file, if it can be given a name later.
 fn nameless(directory: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    // Why not is said by the attempt with a name.
+    // Errors are reported by the attempt with a name.
     let file = rustix::fs::open(directory, flags, Mode::from_raw_mode(PRIVATE)).ok()?;
     let file = File::from(file);
     // Without /proc there is no way to it.
@@ -277,7 +277,7 @@ fn pass_on(replaced: &Metadata, file: &File) -> std::io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Only a snapshot, or an empty file, gives its place to another: it is looked at, if there is one.
+/// The metadata of the file to replace, if there is one. Only a snapshot or an empty file may be replaced.
 fn may_be_replaced(path: &Path) -> Result<Option<Metadata>, SnapshotError> {
     let found = match std::fs::metadata(path) {
         // If the file is missing or hidden, replacing it reports the error.

@@ -15,12 +15,11 @@ use crate::{Counts, Error, Unknown};
 pub enum WalkItem<'a> {
     /// A regular file, or a root that is a block device.
     File(WalkedFile<'a>),
-    /// A root, a file or a directory that could not be looked at, or that is no such thing. The error has
-    /// the path.
+    /// A root, a file or a directory that could not be read or has no pages. The error has the path.
     Skipped(&'a Error),
 }
 
-/// A file that was asked about.
+/// A file that was queried.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkedFile<'a> {
     /// The root that led to it, as it was given.
@@ -73,7 +72,7 @@ pub(super) struct Batch {
     pub place: RootedDirectory,
     pub device: Device,
     names: Vec<u8>,
-    /// Those to be asked about.
+    /// Files to query.
     pub waiting: Vec<Waiting>,
     /// Those that were.
     files: Vec<File>,
@@ -85,7 +84,7 @@ pub(super) struct Waiting {
     name: u32,
     /// As the directory has it.
     pub inode: u64,
-    /// Whether it may be a second name: then the file itself is looked at.
+    /// Whether it may be a second name: then the file itself is examined.
     pub is_doubtful: bool,
 }
 
@@ -108,7 +107,7 @@ impl Batch {
         }
     }
 
-    /// Adds a file to be asked about.
+    /// Adds a file to query.
     pub fn add(&mut self, name: &CStr, inode: u64) {
         // A batch holds what one read of a directory gives, so it stays far below.
         let start = self.names.len() as u32;

@@ -27,7 +27,7 @@ use worker::Worker;
 
 use crate::Error;
 
-/// A walk over files and directories, by several threads, that asks about each file it meets.
+/// A walk over files and directories, by several threads, that queries the residency of each file.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -54,20 +54,20 @@ use crate::Error;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing is changed by it: no access time is written where the caller may ask for that, no FIFO waits,
-/// no device starts, and no file of FUSE is opened, which could drop its pages
-/// ([`Unknown::FuseNotOpened`](crate::Unknown::FuseNotOpened)). Symbolic links are not followed, but for the roots themselves. A file with several
-/// names is met once, whichever comes first; so is one that several roots lead to, and one that is seen on an overlay and
-/// in a layer of it. File systems that the kernel
-/// makes up (`/proc`, `/sys`) are left out, unless a root is on them.
+/// A walk has no side effects: it updates no access time where the caller may suppress that, does not block on FIFOs or
+/// start devices, and opens no FUSE file, which could drop its pages
+/// ([`Unknown::FuseNotOpened`](crate::Unknown::FuseNotOpened)). Symbolic links are followed only as roots. A file with
+/// several names is listed once, by the name that comes first; so is one that several roots lead to, and one that is
+/// visible on an overlay and in one of its layers. File systems that the kernel generates (`/proc`, `/sys`) are skipped,
+/// unless a root is on them.
 ///
 /// # Cost
-/// Three system calls for a file: `openat`, `lseek`, which tells its size for a fifth of the price of
-/// `statx`, and `cachestat`. Closing is shared by 64 files (`close_range`). A second name is looked at with `statx`;
-/// so is every file on overlayfs, FUSE and devices with DAX, where the directory's word is not enough.
+/// Three system calls for a file: `openat`, `lseek`, which returns the size at a fifth of the cost of
+/// `statx`, and `cachestat`. 64 files share a close (`close_range`). A second name is examined by `statx`;
+/// so is every file on overlayfs, FUSE and devices with DAX, where the directory entry is not enough.
 ///
-/// Memory does not grow with the number of files, but for the inode numbers that were met (a
-/// bitmap, two bytes for each at most where they are dense) and the directories that wait.
+/// Memory does not grow with the number of files, except for the inode numbers that were found (a
+/// bitmap, at most two bytes for each if they are dense) and pending directories.
 #[derive(Clone, Debug)]
 pub struct Walk {
     roots: Vec<PathBuf>,

@@ -16,7 +16,7 @@ pub(super) enum Task {
     Root(PathBuf),
     /// A directory to look into.
     Directory(Directory),
-    /// Files of a large directory, which is open, to be asked about while another thread reads on.
+    /// Files of a large directory, which is open, to query while another thread reads on.
     Files(Batch, Arc<OwnedFd>),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Directory {
 pub(super) struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,
-    /// A copy of the number of threads that wait, to be looked at without the lock.
+    /// A copy of the number of waiting threads, readable without the lock.
     waiting: AtomicUsize,
 }
 

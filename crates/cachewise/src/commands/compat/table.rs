@@ -45,21 +45,21 @@ pub struct Taken {
 
 /// Translation of an option.
 pub enum How {
-    /// It is passed on.
+    /// The same option.
     Same,
-    /// It becomes these words.
+    /// These words.
     As(&'static [&'static str]),
-    /// It becomes these words where files are looked at; where something is done to them it changes nothing.
+    /// These words for commands that only read; none for commands that change the cache.
     Looking(&'static [&'static str]),
-    /// Its value becomes that of this option.
+    /// This option, with the same value.
     Value(&'static str),
-    /// Its value is made into the other's words.
+    /// The words that the function makes of its value, and their description.
     Made(&'static str, fn(&str) -> Result<Vec<String>, String>),
-    /// It becomes another command.
+    /// This command.
     Command(&'static str),
-    /// Ours does so in any case: why nothing has to be said.
+    /// No words: cachewise always does so. The text says what it does.
     Always(&'static str),
-    /// It is not taken over: why, and what to do instead.
+    /// Not supported: the reason, and the replacement.
     Not(&'static str),
 }
 

@@ -1,9 +1,9 @@
-//! `doctor`: what this machine offers for looking at its caches, and what is wrong on it.
+//! `doctor`: what can be measured on this machine, and its cache problems with fixes.
 //!
 //! # Layout
-//! - `probes`: ways to count, each tried; `rights`: capabilities and limits
-//! - `memory`: how the kernel goes about memory, and its devices; `tools`: other programs
-//! - this file: the order of all, and watching
+//! - `probes`: ways to count, each tested; `rights`: capabilities and limits
+//! - `memory`: memory management and devices; `tools`: other programs
+//! - this file: the sequence of checks, and watching
 
 pub mod arguments;
 mod memory;
@@ -28,11 +28,10 @@ use arguments::Doctor;
 use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
 
-/// While watching it is looked this often: a process that lives for a moment has a row of its own, and a
-/// table for a few seconds does not fill up.
+/// Interval of snapshots while watching: a process that lives for a moment has its own row, and tables do not fill up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks at the machine, watches it, and tells.
+/// Checks the machine, watches it, and prints the result.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     if arguments.setcap {
         return rights::print_setcap();

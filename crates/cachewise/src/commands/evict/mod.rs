@@ -1,4 +1,4 @@
-//! `evict`: puts files out, and says what stayed and why.
+//! `evict`: evicts files, and reports the pages that stayed, with the reasons.
 
 pub mod arguments;
 

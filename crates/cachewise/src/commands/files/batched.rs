@@ -1,4 +1,4 @@
-//! Output in large pieces: rows are flushed one by one, and a system call for each costs as much as its file.
+//! Output in large pieces: a system call for each row costs as much as the row's file.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use cachewise_cli::output::Sink;
 /// Maximum delay of a row for a reader of the stream, while rows come.
 const MAX_DELAY: Duration = Duration::from_millis(100);
 
-/// A sink that is flushed when it pays.
+/// A sink that is flushed at intervals.
 pub struct Batched {
     out: BufWriter<Sink>,
-    /// `None`: each row counts, as in a list that goes on.
+    /// `None`: each row is flushed, as in a repeated list.
     flushed: Option<Instant>,
 }
 
 impl Batched {
-    /// Batches what is written to a sink, unless each row is to be seen at once.
+    /// Batches writes to a sink, unless each row must appear at once.
     pub fn new(sink: Sink, each_row: bool) -> Batched {
         Batched {
             out: BufWriter::with_capacity(64 << 10, sink),

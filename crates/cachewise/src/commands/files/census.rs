@@ -106,7 +106,7 @@ fn listed<'a>(
         listing.again(inode.size.0, counts, || seen.found(inode, counts))?;
     }
     if arguments.evicted {
-        // Of a file that cannot be asked, it is known that it is one of them.
+        // Files that cannot be queried are known to be evicted.
         listing.counting().expect_unknown();
     }
     listing.finish()
@@ -139,7 +139,7 @@ fn summed<'a>(
     super::tree::summed(arguments, tree, listing)
 }
 
-/// For ncdu, which knows one tree: what has no place in it gets one of its own below the root.
+/// For ncdu, which shows one tree: files without a path in it get a directory below the root.
 fn browsed<'a>(
     inodes: impl Iterator<Item = &'a CachedInode>,
     seen: &Seen<'_>,

@@ -87,7 +87,7 @@ impl Sum {
     }
 }
 
-/// Counts what comes, and tells of what cannot be looked at.
+/// Counts files, and reports those that cannot be read.
 pub struct Counting {
     pub answer: Answer,
     vanished: u64,
@@ -133,7 +133,7 @@ impl Counting {
         }
     }
 
-    /// Takes in what could not be looked at.
+    /// Reports a path that could not be read.
     pub fn failed(&mut self, error: &str) {
         let notes = &mut self.notes;
         self.failures.add(error, |error| match &self.meter {

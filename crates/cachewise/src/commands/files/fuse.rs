@@ -1,4 +1,4 @@
-//! Files of FUSE, which are not opened to be looked at: their pages by a census, which opens none.
+//! FUSE files, which are not opened to read their residency: their pages by a census, which opens no file.
 
 use cachewise_model::Reason;
 use std::collections::HashMap;

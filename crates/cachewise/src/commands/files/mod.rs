@@ -106,7 +106,7 @@ fn shown(arguments: &Files) -> Plan {
     }
 }
 
-/// Shows them, and says whether there is anything that should take the place of an older report.
+/// Shows the files once; the flag is true if the output should replace an older report.
 fn once(arguments: &Files, show: &mut Show) -> Result<(ExitCode, bool)> {
     let answer = if arguments.all || arguments.evicted {
         census::show(arguments, &Kernel::new(), show)?

@@ -1,4 +1,4 @@
-//! How files are shown: streamed as they come, or the first few of an order, with the total below.
+//! Output of files: streamed as they come, or the first rows of an order, with the total below.
 
 use std::io::{BufWriter, Write};
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use crate::machine;
 use crate::options::Output;
 use cachewise_cli::output::{self, Sink, tell};
 
-/// Rows of a table of more than what was named, unless --top says otherwise.
+/// Default of `--top` for tables of directories and of the whole machine.
 const TOP: usize = 20;
 
 /// Number of ranges in a strip of `--histogram`, and on a narrow screen.
@@ -48,7 +48,7 @@ pub struct Show {
     stop: Stop,
 }
 
-/// A document that goes on, and the total of the last look.
+/// A document with several repetitions, and the total of the last one.
 struct Stream {
     writer: RowWriter<Batched>,
     total: Row,
@@ -223,7 +223,7 @@ impl Show {
         ))
     }
 
-    /// Ends a document that goes on.
+    /// Ends a document with several repetitions.
     pub fn close(&mut self) -> Result<()> {
         if let Some(Stream { writer, total }) = self.stream.take() {
             let finished = writer.finish(Some(&total)).and_then(Batched::end);
@@ -309,7 +309,7 @@ impl Listing<'_> {
         &self.show.stop
     }
 
-    /// Takes in what could not be looked at.
+    /// Reports a path that could not be read.
     pub fn failed(&mut self, error: &str) {
         self.counting.failed(error);
     }

@@ -1,4 +1,4 @@
-//! Files by their paths, and what is under directories.
+//! Files by path, and files of directories.
 
 use cachewise_model::Reason;
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     walked(arguments, &arguments.paths, show, None)
 }
 
-/// Shows what a walk meets; `partial` says why that is not all.
+/// Shows the files of a walk; `partial` is the reason if other files are missing.
 pub fn walked(
     arguments: &Files,
     roots: &[PathBuf],

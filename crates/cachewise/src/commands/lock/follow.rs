@@ -52,13 +52,13 @@ struct Held {
 #[derive(Default)]
 struct Scan {
     in_use: HashSet<Identity>,
-    /// Processes that may not be looked at, and the first of them.
+    /// Number of processes that may not be examined, and the first of them.
     hidden: u64,
     hidden_one: Option<u32>,
     /// Files that could not be locked, and why the first could not.
     refused: u64,
     why: Option<String>,
-    /// Files that were left out, for their size or for that of all.
+    /// Files that were omitted, for their size or for the total.
     too_large: u64,
     no_room: u64,
 }

@@ -195,7 +195,7 @@ fn class(class: RangeClass) -> &'static str {
     }
 }
 
-/// The files, each once: as they were given, where the plan says so.
+/// The files, each once: in the order given if the plan keeps it.
 fn files(survey: &Survey, plan: &Plan) -> Vec<usize> {
     if plan.declined.is_none() {
         return survey.snapshot.hottest_first(&History::default());

@@ -1,10 +1,10 @@
-//! `report`: what a recording says.
+//! `report`: summary of a recording.
 //!
 //! # Layout
-//! - `when`: times as people type them
-//! - `points`: what a plot shows of many samples
+//! - `when`: times as users write them
+//! - `points`: points of a plot with many samples
 //! - `step`: sample by sample, on the terminal
-//! - this file: which of it is shown, and how
+//! - this file: selection and output
 
 pub mod arguments;
 mod ending;

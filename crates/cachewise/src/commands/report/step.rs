@@ -13,7 +13,7 @@ use crate::commands::top::{self, look_of};
 
 use super::ending::{finish, nothing_in};
 
-/// The samples by number, as the terminal's view asks for them.
+/// The samples by number, as the view on the terminal requests them.
 struct Samples(History);
 
 impl cachewise_tui::History for Samples {

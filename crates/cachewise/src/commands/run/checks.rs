@@ -1,8 +1,8 @@
 //! Rows against independent counts: a file's inserted and evicted pages against its residency, a process's fetched
 //! bytes against the bytes that the block layer read for it.
 //!
-//! Where the two sides are not of the same moment, or of the same pages, the law is not checked, and the report says
-//! why.
+//! If the two sides are not of the same moment, or of the same pages, the law is not checked, and the report has the
+//! reason.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -89,7 +89,7 @@ pub fn fill(report: &mut Report, counted: &Counted, before: &Before, kernel: &Ke
     }
 }
 
-/// Whether a process of the run goes on.
+/// The processes of the run that are still running.
 fn is_running(snapshot: &Snapshot) -> HashSet<ProcessId> {
     let processes = snapshot.processes.iter();
     processes

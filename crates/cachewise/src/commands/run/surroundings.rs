@@ -45,9 +45,8 @@ pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
     surroundings
 }
 
-/// The limit of the group in which most was done, where the rows tell: a command may have moved into a
-/// group of its own before it worked. Else that of the process followed, or ours, which a command
-/// inherits.
+/// The memory limit of the most active group of the rows: a command may have moved into its own group before its work.
+/// Else that of the followed process, or ours, which a command inherits.
 fn limit(report: &Report, kernel: &Kernel) -> Result<MemoryLimit, Missing> {
     let group = match report
         .cgroups

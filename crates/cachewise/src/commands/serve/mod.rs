@@ -1,12 +1,12 @@
 //! `serve`: metrics, a web page and JSON over HTTP.
 //!
-//! Three threads: this one watches, as what is loaded into the kernel belongs to the thread that loaded it;
-//! one answers requests; one takes the census and looks at sets of files.
+//! Three threads: this one watches, because BPF objects belong to the thread that loaded them; one answers requests; one
+//! takes the census and reads the residency of sets of files.
 //!
 //! # Layout
-//! - `access`: where it listens, and the token that clients need.
-//! - `survey`: what looks at files.
-//! - this file: what was typed, checked; wiring, and the end.
+//! - `access`: listening, and the token of clients.
+//! - `survey`: residency of files.
+//! - this file: checks of the arguments, wiring, and the end.
 
 mod access;
 pub mod arguments;

@@ -16,7 +16,7 @@ use crate::machine;
 /// Where in the tree files are that may not be named.
 const NOT_TOLD: &str = "[not named here]";
 
-/// From here on (4 EiB) a size says that there is none.
+/// Minimum (4 EiB) of sizes that mean no size.
 const NO_SIZE: u64 = 1 << 62;
 
 /// Looks at files.
@@ -135,7 +135,7 @@ fn file_set(set: &NamedGlob) -> Result<FileSet, String> {
                     Err(_) => sums.unknown += 1,
                 }
             }
-            // A set whose files are not there yet has none; one that may not be looked at has not none.
+            // A set without files is empty; a set that cannot be read is unknown.
             WalkItem::Skipped(error) if error.kind() == cachewise_sys::ErrorKind::NotFound => {}
             WalkItem::Skipped(error) => problem = Some(failed_text(&set.name, error)),
         }

@@ -1,4 +1,4 @@
-//! `snapshot`: what is resident, kept in a file, brought back and compared.
+//! `snapshot`: saves, restores and compares residency.
 
 pub mod arguments;
 
@@ -206,7 +206,7 @@ fn bring_back(
         match outcome {
             FileOutcome::Skipped(why) => telling.tell(&skipped(&entry.path, why)),
             FileOutcome::Warmed(warmed) => {
-                // That it was interrupted is said once.
+                // The interruption is reported once, at the end.
                 if let Some(short) = &warmed.short
                     && !matches!(short, WarmShortfall::Cancelled)
                 {

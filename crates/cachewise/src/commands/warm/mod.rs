@@ -1,4 +1,4 @@
-//! `warm`: brings files in.
+//! `warm`: prefetches files.
 
 pub mod arguments;
 

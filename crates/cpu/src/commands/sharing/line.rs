@@ -76,7 +76,7 @@ impl WatchTarget {
     }
 }
 
-/// Watches it until the time is over, the process ends, or `stop` says so.
+/// Watches the target until the time is over, the process ends, or `stop` returns true.
 pub fn watch(
     pid: u32,
     wanted: &WatchTarget,

@@ -1,9 +1,9 @@
 //! `cpu sharing`: false sharing in a program, with the proofs for it.
 //!
 //! # Layout
-//! - `runs`: running the program again and again; `line`: watching a line of it; `recording`: perf c2c
-//! - `show`: what came of it
-//! - this file: which proof is tried when
+//! - `runs`: repeated runs of the program; `line`: watching a line of it; `recording`: perf c2c
+//! - `show`: output
+//! - this file: the choice of proofs
 
 mod line;
 mod recording;
@@ -179,7 +179,7 @@ fn compare(
         Cpus::One => Some(one),
         Cpus::All => None,
     };
-    // Not counted: it brings the program into memory, and shows whether it succeeds at all.
+    // Not measured: it loads the program into memory, and shows whether it succeeds at all.
     runner.succeed(&runner.first()?, "the first run")?;
     let padding = Padding::new()?;
     let _kept = signals::Leftover::at(padding.place());
@@ -216,7 +216,7 @@ fn compare(
     Ok(())
 }
 
-/// Whether a program asked the padding allocator more often than a C library does for itself.
+/// Whether a program calls the padding allocator more often than a C library does for itself.
 #[derive(PartialEq, Eq)]
 struct Often(bool);
 

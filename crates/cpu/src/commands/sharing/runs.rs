@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
         self.go(command, None, |_| Ok(())).map(|(ended, ())| ended)
     }
 
-    /// With these variables, on this CPU if one is said; its output goes nowhere.
+    /// One run with these variables, on this CPU if given, without output.
     pub fn once(&self, variables: &[(&'static str, OsString)], cpu: Option<u32>) -> Result<Ended> {
         let mut command = self.command();
         command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,8 +1,8 @@
-//! Emptying the buffers while the program runs, and adding up what is in them.
+//! Emptying the buffers while the program runs, and adding up the samples.
 //!
-//! Each CPU has a buffer of its own, so records of one process come from several: that a library was mapped may stand
-//! in another buffer than the first sample in it. They are put in order by their time; what is as old as the newest
-//! record of the round before has all arrived.
+//! Each CPU has its own buffer, so records of one process come from several: the mapping of a library may be in another
+//! buffer than the first sample in it. Records are sorted by time; all records up to the newest one of the previous round
+//! have arrived.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -74,7 +74,7 @@ impl Collected {
         let Some(site) = what.apply(&mut self.spaces) else {
             return;
         };
-        // Where no code is known, each address would be a place of its own.
+        // Without known code, each address would be a location of its own.
         let site = match site {
             (None, _) => (None, 0),
             (object, offset) => (object, offset),
@@ -117,7 +117,7 @@ pub(super) fn collect(
         ..Collected::default()
     };
     let mut waiting = Waiting::default();
-    // A counter whose threads have all ended is always ready: it is looked at, and not waited for.
+    // A counter whose threads have all ended is always ready: it is read, but not waited for.
     let mut has_ended = vec![false; rings.len()];
     let mut is_full = false;
     loop {
@@ -181,7 +181,7 @@ impl Collected {
         // Each is enabled all the time, but runs on its own CPU only.
         let ran = running * cpus as f64 / enabled;
         self.counted_ratio = (known && ran.is_finite()).then_some(ran.min(1.0));
-        // The last ones that were lost have no record that says so.
+        // The last lost samples have no record.
         if counts_lost {
             self.lost = self.lost.max(lost);
         }

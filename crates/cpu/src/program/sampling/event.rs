@@ -36,7 +36,7 @@ enum Source {
     CpuClock,
 }
 
-/// Those that there are, the ones of data first: of these the first that a machine has is taken unless said.
+/// All events, those of data first: the first one that a machine offers is the default.
 ///
 /// Periods are primes, so that a loop does not step in time with them. A busy core misses its first level some
 /// hundred million times a second: that gives less samples than the kernel allows.

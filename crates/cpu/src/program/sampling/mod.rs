@@ -6,10 +6,10 @@
 //! location is unknown and is counted as unknown.
 //!
 //! # Layout
-//! - `event`: what can be sampled; `open`: opening it on each CPU, with the least skid that there is
-//! - `record`: what the kernel says; `collect`: emptying its buffers meanwhile, and adding up
-//! - `space`: what processes have mapped; `object`: the files of that, and their lines
-//! - this file: beginning, ending, and what came of it
+//! - `event`: the events; `open`: opening one on each CPU, with the least possible skid
+//! - `record`: records of the kernel; `collect`: emptying its buffers meanwhile, and adding up
+//! - `space`: mappings of processes; `object`: the mapped files, and their lines
+//! - this file: beginning, end and result
 //!
 //! # Kernel
 //! 4.1 and later: earlier kernels do not report the size of the ring buffer. From 5.12 on files are identified by build ID,
@@ -68,7 +68,7 @@ impl Cost for Tally {
     }
 }
 
-/// Sampling that goes on.
+/// Sampling in progress.
 #[derive(Debug)]
 pub struct Sampling {
     event: &'static Event,

@@ -123,7 +123,7 @@ impl Objects {
         let segments = parsed.segments();
         let segments = segments.map(|segment| (segment.file_range(), segment.address()));
         let segments = segments.collect();
-        // By its name if it is still there, as debug information in files of its own is looked for beside it.
+        // By its path if that is still the same file, as separate debug information is searched beside it.
         let same = |path: &Path| {
             let (found, own) = (path.metadata().ok()?, file.metadata().ok()?);
             ((found.dev(), found.ino()) == (own.dev(), own.ino())).then(|| path.to_owned())

@@ -17,7 +17,7 @@ use crate::measure::pin::allowed;
 use crate::program::NoCounter;
 use crate::{CpuList, Error};
 
-/// The largest buffer of a CPU, in bytes: with its head as much as users may lock for each CPU unless told otherwise
+/// Maximum size of the buffer of a CPU, in bytes: with its head, the memory that users may lock per CPU by default
 /// (`kernel.perf_event_mlock_kb`).
 const LARGEST_RING: usize = 512 << 10;
 
@@ -39,7 +39,7 @@ pub(super) enum Whose {
 /// How far the address of a sample may be from where the event happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skid {
-    /// The instruction itself: the hardware says so, or the kernel was there.
+    /// The instruction itself, by the hardware or as an event of the kernel.
     None,
     /// Requested from the hardware, without a guarantee.
     Asked,

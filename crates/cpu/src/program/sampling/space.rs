@@ -66,7 +66,7 @@ impl Process {
     }
 }
 
-/// All processes that are looked at.
+/// Mappings of all sampled processes.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     processes: HashMap<u32, Process>,

@@ -131,7 +131,7 @@ impl Watch {
             let (Some(first), Some(second)) = (threads.get(&one), threads.get(&other)) else {
                 return Common::Nothing;
             };
-            // A word that one of them looked at once, as at the end of the work, is no reason.
+            // A single access by one of them, as at the end of the work, does not count.
             if first.len().min(second.len()) < rarely {
                 return Common::Nothing;
             }
