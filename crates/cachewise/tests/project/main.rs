@@ -11,4 +11,5 @@ mod programs;
 mod public_types;
 mod python;
 mod readme;
+mod release;
 mod walkthroughs;
