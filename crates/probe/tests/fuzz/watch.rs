@@ -9,7 +9,7 @@ use cachewise_model::Ledger;
 use cachewise_probe::{FileId, Snapshot};
 use rustix::fs::{Advice, FallocateFlags};
 
-use crate::call::{Argument, Operation};
+use crate::call::{Argument, Call, Operation};
 use crate::oracle::{Subject, generation, page_size};
 use crate::problem::{Context, Result};
 use crate::program::{Initial, Made, Program};
@@ -142,7 +142,12 @@ impl Watched {
             let offsets = operation.all(Argument::Offset);
             offsets.map(|offset| offset + operation.length())
         });
-        let end = ends.max().unwrap_or(0);
+        // One that appends has no offset. What it inserted stays beyond the end where there was no space.
+        let appended = operations.iter().map(|operation| match operation.call {
+            Call::Append => other.size + operation.length(),
+            _ => 0,
+        });
+        let end = ends.chain(appended).max().unwrap_or(0);
         self.see((other.pages.len() as u64).max(end / page_size() + BEYOND))
     }
 
