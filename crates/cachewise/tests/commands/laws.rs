@@ -1,7 +1,11 @@
 //! `run -v`: the laws of rows hold for real programs on real file systems.
 
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use cachewise_units::ByteRange;
 
 use serde_json::Value;
 
@@ -13,6 +17,10 @@ pub fn trials() -> Vec<Trial> {
         needs_root("ext4::laws_hold", || laws_hold("ext4")),
         needs_root("xfs::laws_hold", || laws_hold("xfs")),
         needs_root("btrfs::laws_hold", || laws_hold("btrfs")),
+        needs_root(
+            "looking::changes_no_residency",
+            looking_changes_no_residency,
+        ),
         needs_root("text::checks_are_counted", checks_are_counted),
         needs_root(
             "text::unasked_rows_are_not_checked",
@@ -382,4 +390,81 @@ fn laws_hold_for_a_followed_process() {
             .all(|code| *code == "followed" || *code == "still_running"),
         "{codes:?}"
     );
+}
+
+/// A page of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Resident,
+    /// Memory reclaim, which leaves an entry in its place, has evicted it.
+    Reclaimed,
+    Absent,
+}
+
+/// The pages of a file, each by a cachestat(2) of its own.
+fn pages(path: &Path) -> Vec<Page> {
+    let file = std::fs::File::open(path).expect("it can be opened");
+    let page = page_size();
+    let look = |number: u64| {
+        let range = Some(ByteRange {
+            start: number * page,
+            len: page,
+        });
+        let found = cachewise_sys::cachestat(file.as_fd(), range).expect("root may ask");
+        match (found.cached.0, found.evicted.0) {
+            (0, 0) => Page::Absent,
+            (0, _) => Page::Reclaimed,
+            _ => Page::Resident,
+        }
+    };
+    (0..pages_of(path)).map(look).collect()
+}
+
+/// A file of which every third page is resident, without readahead.
+fn partly_read(file: &Path) {
+    evict(file);
+    let opened = std::fs::File::open(file).expect("it can be opened");
+    rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::Random).expect("the advice is taken");
+    for page in (0..pages_of(file)).step_by(3) {
+        let read = opened.read_at(&mut [0; 8], page * page_size());
+        assert_eq!(read.expect("it can be read"), 8);
+    }
+}
+
+/// The run reads a page that is resident. All else is as it was: of the file, and of one that it does not use.
+fn looking_changes_no_residency() {
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let Some(image) = Image::of(kind) else {
+            continue;
+        };
+        let files = ["used", "unused"].map(|name| {
+            let file = image.scratch.file(Path::new("mounted").join(name), 1 << 20);
+            partly_read(&file);
+            file
+        });
+        let before = files.each_ref().map(|file| pages(file));
+        let is_resident = |page: &&Page| **page == Page::Resident;
+        let resident = before[0].iter().filter(is_resident).count();
+        assert!(
+            resident > 0 && resident < before[0].len(),
+            "{kind}: a part of it: {resident}"
+        );
+        let report = shell(
+            "dd if=\"$1\" of=/dev/null bs=4096 count=1 status=none",
+            &files[0],
+        );
+        let after = files.each_ref().map(|file| pages(file));
+        assert_eq!(report.file(&files[0])["read_hit_pages"], 1, "{kind}");
+        for (file, (before, after)) in files.iter().zip(before.iter().zip(&after)) {
+            for (number, (before, after)) in before.iter().zip(after).enumerate() {
+                // Memory that others need is reclaimed whenever they need it.
+                let is_reclaimed = (*before, *after) == (Page::Resident, Page::Reclaimed);
+                assert!(
+                    before == after || is_reclaimed,
+                    "{kind}: page {number} of {}: {before:?} became {after:?}",
+                    file.display()
+                );
+            }
+        }
+    }
 }
