@@ -142,7 +142,7 @@ impl Watched {
             let offsets = operation.all(Argument::Offset);
             offsets.map(|offset| offset + operation.length())
         });
-        // One that appends has no offset. What it inserted stays beyond the end where there was no space.
+        // An append has no offset. Without space, the pages that it inserted stay beyond the end.
         let appended = operations.iter().map(|operation| match operation.call {
             Call::Append => other.size + operation.length(),
             _ => 0,
