@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cachewise_units::escaped;
 
-use crate::remote::{Credentials, Secret, TlsSettings};
+use crate::remote::{Credentials, Secret};
 use crate::settings::{SETTINGS, Setting, SettingsBuilder};
 use crate::{Directory, DirectoryOptions, Error, Http, NetworkOptions, Origin, S3};
 
@@ -89,41 +89,35 @@ impl SettingsBuilder {
             cache.hedge_min = cache.hedge_min.min(cache.hedge);
         }
         let has_tls = cache.engine_ca.is_some() || cache.engine_name.is_some();
-        let Some(engine) = &mut cache.engine else {
-            if has_tls || cache.engine_user.is_some() || cache.engine_password_file.is_some() {
-                let engine = spelled("engine");
-                let why = format!("there is none to get into: add {engine} URL");
-                return wrong("engine", why);
-            }
-            cache.check()?;
-            self.mount.check()?;
-            return Ok(self);
-        };
-        let password = match &cache.engine_password_file {
-            Some(file) => Some(Secret::from_file(file)?),
-            None => from_environment(PASSWORD)?,
-        };
-        if password.is_none() && cache.engine_user.is_some() {
-            let (variable, file) = (variable(PASSWORD.0), spelled("engine_password_file"));
-            let why =
-                format!("there is no password: set {variable} in the environment, or add {file}");
-            return wrong("engine_user", why);
-        }
-        engine.credentials = password.map(|password| Credentials {
-            user: cache.engine_user.clone(),
-            password,
-        });
-        if has_tls && engine.tls.is_none() {
-            let (ca, name) = (spelled("engine_ca"), spelled("engine_name"));
-            let why =
-                format!("{ca} and {name} are about TLS: write +tls behind the engine's scheme");
-            return wrong("engine", why);
-        }
-        if let Some(tls) = &mut engine.tls {
-            *tls = TlsSettings {
-                engine_ca: cache.engine_ca.clone(),
-                engine_name: cache.engine_name.clone(),
+        if let Some(engine) = &mut cache.engine {
+            let password = match &cache.engine_password_file {
+                Some(file) => Some(Secret::from_file(file)?),
+                None => from_environment(PASSWORD)?,
             };
+            if password.is_none() && cache.engine_user.is_some() {
+                let (variable, file) = (variable(PASSWORD.0), spelled("engine_password_file"));
+                let why = format!("there is no password: set {variable}, or add {file}");
+                return wrong("engine_user", why);
+            }
+            let user = cache.engine_user.clone();
+            engine.credentials = password.map(|password| Credentials { user, password });
+            match &mut engine.tls {
+                Some(tls) => {
+                    tls.engine_ca.clone_from(&cache.engine_ca);
+                    tls.engine_name.clone_from(&cache.engine_name);
+                }
+                None if has_tls => {
+                    let (ca, name) = (spelled("engine_ca"), spelled("engine_name"));
+                    let why =
+                        format!("{ca} and {name} are about TLS: write +tls behind the scheme");
+                    return wrong("engine", why);
+                }
+                None => {}
+            }
+        } else if has_tls || cache.engine_user.is_some() || cache.engine_password_file.is_some() {
+            let engine = spelled("engine");
+            let why = format!("there is none to get into: add {engine} URL");
+            return wrong("engine", why);
         }
         cache.check()?;
         self.mount.check()?;

@@ -198,64 +198,59 @@ impl Settings {
     /// [`Error::Setting`], of the first that is not kept.
     pub fn check(&self) -> Result<(), Error> {
         let Bytes(block) = self.block;
+        let is_size = block.is_power_of_two() && BLOCK_SIZES.contains(&block);
+        let room = |setting, blocks: u64, bytes: Bytes| {
+            let why = format!(
+                "{bytes} has no room for {blocks} of the blocks of {}",
+                self.block
+            );
+            require(setting, bytes.0 / blocks >= block, &why)
+        };
+        let why = format!("{} is no power of two from 16 KiB to 1 MiB", self.block);
+        require("block", is_size, &why)?;
+        room("memory", 4, self.memory)?;
         require(
-            block.is_power_of_two() && BLOCK_SIZES.contains(&block),
-            "block",
-            || format!("{} is no power of two from 16 KiB to 1 MiB", self.block),
+            "origin_reads",
+            self.origin_reads > 0,
+            "none at once is none at all; 1 is the least",
         )?;
-        require(self.memory.0 >= 4 * block, "memory", || {
-            format!(
-                "{} has no room for four blocks of {}",
-                self.memory, self.block
-            )
-        })?;
-        require(self.origin_reads > 0, "origin_reads", || {
-            "none at once is none at all; 1 is the least".to_owned()
-        })?;
-        require(
-            self.read_deadline >= Duration::from_millis(1),
-            "read_deadline",
-            || "below 1 ms nothing can be read".to_owned(),
-        )?;
+        let is_long = self.read_deadline >= Duration::from_millis(1);
+        require("read_deadline", is_long, "below 1 ms nothing can be read")?;
         if self.disk.is_some() {
-            require(self.disk_size.0 >= 64 << 20, "disk_size", || {
-                format!("{} is below 64 MiB, the least that pays", self.disk_size)
-            })?;
-            let queue = self.disk_queue.unwrap_or(Bytes(SMALL_QUEUE));
-            require(queue.0 >= 4 * block, "disk_queue", || {
-                format!("{queue} has no room for four blocks")
-            })?;
+            let why = format!("{} is below 64 MiB, the least that pays", self.disk_size);
+            require("disk_size", self.disk_size.0 >= 64 << 20, &why)?;
+            room(
+                "disk_queue",
+                4,
+                self.disk_queue.unwrap_or(Bytes(SMALL_QUEUE)),
+            )?;
         }
-        require(self.deadline <= self.whole, "whole", || {
-            "the deadline of a whole answer is before that of its first byte".to_owned()
-        })?;
         require(
-            self.hedge.is_zero() || self.hedge_min <= self.hedge,
+            "whole",
+            self.deadline <= self.whole,
+            "it is before the deadline of the first byte",
+        )?;
+        let is_ordered = self.hedge.is_zero() || self.hedge_min <= self.hedge;
+        require(
             "hedge_min",
-            || "the earliest hedge is after the latest".to_owned(),
+            is_ordered,
+            "the earliest hedge is after the latest",
         )?;
+        let why = format!("{} is not from 0 to 1", self.hedge_share);
+        require("hedge_share", (0.0..=1.0).contains(&self.hedge_share), &why)?;
         require(
-            (0.0..=1.0).contains(&self.hedge_share),
-            "hedge_share",
-            || format!("{} is not from 0 to 1", self.hedge_share),
+            "breaker_misses",
+            self.breaker_misses > 0,
+            "0 would never let a node be asked",
         )?;
-        require(self.breaker_misses > 0, "breaker_misses", || {
-            "0 would never let a node be asked".to_owned()
-        })?;
+        let is_ordered = self.breaker_open <= self.breaker_open_max;
         require(
-            self.breaker_open <= self.breaker_open_max,
             "breaker_open",
-            || "its first length is above its greatest".to_owned(),
+            is_ordered,
+            "its first length is above its greatest",
         )?;
-        for (setting, bytes) in [
-            ("in_flight", self.in_flight),
-            ("fills_in_flight", self.fills_in_flight),
-        ] {
-            require(bytes.0 >= block, setting, || {
-                format!("{bytes} has no room for one block of {}", self.block)
-            })?;
-        }
-        Ok(())
+        room("in_flight", 1, self.in_flight)?;
+        room("fills_in_flight", 1, self.fills_in_flight)
     }
 }
 
@@ -265,21 +260,14 @@ impl MountOptions {
     /// # Errors
     /// [`Error::Setting`], of the first that is not kept.
     pub fn check(&self) -> Result<(), Error> {
-        require((1..=256).contains(&self.threads), "threads", || {
-            format!("{} is not from 1 to 256", self.threads)
-        })
+        let why = format!("{} is not from 1 to 256", self.threads);
+        require("threads", (1..=256).contains(&self.threads), &why)
     }
 }
 
-fn require(kept: bool, setting: &'static str, why: impl FnOnce() -> String) -> Result<(), Error> {
-    if kept {
-        Ok(())
-    } else {
-        Err(Error::Setting {
-            setting,
-            why: why(),
-        })
-    }
+fn require(setting: &'static str, is_kept: bool, why: &str) -> Result<(), Error> {
+    let why = why.to_owned();
+    is_kept.then_some(()).ok_or(Error::Setting { setting, why })
 }
 
 #[cfg(test)]

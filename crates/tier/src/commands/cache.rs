@@ -16,14 +16,9 @@ use crate::commands::arguments::SettingFlags;
 use cachewise_cli::output::tell;
 use cachewise_cli::settings;
 
-/// Returns the settings: a flag overrides the environment, which overrides a settings file.
-pub fn wanted<const MOUNTS: bool>(typed: &SettingFlags<MOUNTS>) -> Result<SettingsBuilder> {
-    wanted_with(typed, |_| {})
-}
-
-/// As [`wanted`], for a command that adapts the settings which file and environment have for all commands. Flags override
-/// them nevertheless.
-pub fn wanted_with<const MOUNTS: bool>(
+/// Returns the settings: a flag overrides the environment, which overrides a settings file. `adapt` changes the settings
+/// that file and environment have for all commands.
+pub fn wanted<const MOUNTS: bool>(
     typed: &SettingFlags<MOUNTS>,
     adapt: impl FnOnce(&mut Settings),
 ) -> Result<SettingsBuilder> {

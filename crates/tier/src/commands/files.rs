@@ -76,7 +76,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
     }
-    let wanted = cache::wanted_with(&arguments.cache, be_patient)?;
+    let wanted = cache::wanted(&arguments.cache, be_patient)?;
     if act == Act::Put && wanted.cache.engine.is_none() {
         bail!("put brings blocks to an engine, and none is named: add --engine URL");
     }

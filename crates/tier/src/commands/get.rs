@@ -15,7 +15,7 @@ const STEP: u64 = 4 << 20;
 
 /// Writes them.
 pub fn get(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = cache::wanted(&arguments.cache)?;
+    let wanted = cache::wanted(&arguments.cache, |_| {})?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     let runtime = cache::runtime(&wanted.cache)?;
     let cache = cache::open(&runtime, &wanted, origin)?;

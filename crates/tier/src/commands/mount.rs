@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Mounts an origin until a signal ends it.
 pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = cache::wanted(&arguments.settings)?;
+    let wanted = cache::wanted(&arguments.settings, |_| {})?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     refuse_itself(&arguments.origin, &arguments.directory)?;
     if let Some(name) = mount::left_behind(&arguments.directory)? {
