@@ -3,31 +3,15 @@
 //! The caller keeps the number of label values small: a label with a path or pid has no bound.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 
-use cachewise_model::{Field, Kind, Lost, Missing, Reason, Row};
+use cachewise_model::{Field, Kind, Lost, Reason, Row, Unit};
 use cachewise_units::PageSize;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit};
 
-use crate::metrics::{Exposition, Number, help_text, number};
+use crate::metrics::{Exposition, Labels, MetricNumber};
 
-/// Label names and values of an object.
-pub type Labels = Vec<(&'static str, String)>;
-
-#[derive(Debug)]
-struct Families<'a> {
-    rows: &'a [(Labels, Row)],
-    columns: &'a [&'static Field],
-}
-
-/// Writes these columns of these things, and what was lost. What is missing is an absent series, and of a column that has none at all
-/// `cachewise_left_out` has the reason; an estimate says so in its help.
+/// Writes these columns of these objects, and what was lost. A missing value is an absent series; where
+/// no object has a value, `cachewise_left_out` has the reason. The help of an estimate says so.
 ///
 /// # Errors
 /// The library cannot write its input.
@@ -37,130 +21,45 @@ pub fn labelled_metrics(
     page_size: PageSize,
     lost: Option<&[Lost]>,
 ) -> io::Result<String> {
-    // The collector must own its values.
-    let mut head = Exposition::new();
-    head.page_size(page_size);
+    let mut exposition = Exposition::new();
+    exposition.page_size(page_size);
     if let Some(lost) = lost {
-        head.lost(lost);
+        exposition.lost(lost);
     }
-    let head = head.text()?;
-    let head = head.strip_suffix("# EOF\n").unwrap_or(&head);
-    let mut registry = Registry::with_prefix("cachewise");
-    let families = Owned {
-        rows: rows.to_vec(),
-        columns: columns.to_vec(),
-    };
-    registry.register_collector(Box::new(families));
-    let mut out = String::from(head);
-    text::encode(&mut out, &registry).map_err(io::Error::other)?;
-    Ok(out)
-}
-
-#[derive(Debug)]
-struct Owned {
-    rows: Vec<(Labels, Row)>,
-    columns: Vec<&'static Field>,
-}
-
-impl Collector for Owned {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let families = Families {
-            rows: &self.rows,
-            columns: &self.columns,
-        };
-        let mut named: Vec<&str> = Vec::new();
-        let mut left_out: BTreeMap<Reason, u64> = BTreeMap::new();
-        for field in families
-            .columns
-            .iter()
-            .filter(|field| field.kind != Kind::Label)
-        {
-            if named.contains(&field.id) {
-                continue;
-            }
-            named.push(field.id);
-            if let Some(missing) = families.field(field, &mut encoder)? {
-                *left_out.entry(missing.reason()).or_default() += 1;
-            }
+    let mut named: Vec<&str> = Vec::new();
+    let mut left_out: BTreeMap<Reason, u64> = BTreeMap::new();
+    for field in columns.iter().filter(|field| field.kind != Kind::Label) {
+        if named.contains(&field.id) {
+            continue;
         }
-        write_left_out(&left_out, &mut encoder)
-    }
-}
-
-impl Families<'_> {
-    /// Writes a column; counts it with the reason if no row has a value.
-    fn field(
-        &self,
-        field: &Field,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<Option<Missing>, fmt::Error> {
+        named.push(field.id);
         let (mut how, mut why) = (None, None);
-        let mut series = Vec::with_capacity(self.rows.len());
-        for (labels, row) in self.rows {
+        let mut series = Vec::with_capacity(rows.len());
+        for (labels, row) in rows {
             let value = field.of(row);
             how = how.or(value.estimate());
             why = why.or(value.missing());
-            if let Some(number) = value.known().and_then(|datum| number(&datum, field.kind)) {
-                series.push((labels, number));
+            if let Some(number) = MetricNumber::of(&value) {
+                series.push((labels.clone(), number));
             }
         }
-        let Some((_, first)) = series.first() else {
-            return Ok(why);
-        };
-        let note = how
-            .map(|how| format!(" (estimated: {how})"))
-            .unwrap_or_default();
-        let name = field
-            .unit
-            .suffix()
-            .and_then(|unit| field.id.strip_suffix(unit));
-        let unit = field.unit.name().map(|name| Unit::Other(name.to_owned()));
-        let kind = with_metric(first, |metric| metric.metric_type());
-        let mut family = encoder.encode_descriptor(
-            name.unwrap_or(field.id),
-            &help_text(&format!("{}{note}.", field.help)),
-            unit.as_ref(),
-            kind,
-        )?;
-        for (labels, number) in &series {
-            let encoder = family.encode_family(*labels)?;
-            with_metric(number, |metric| metric.encode(encoder))?;
+        if let (true, Some(missing)) = (series.is_empty(), why) {
+            *left_out.entry(missing.reason()).or_default() += 1;
         }
-        Ok(None)
+        exposition.add(field.id, field.help, (field.unit, field.kind), how, series);
     }
-}
-
-/// Number of columns without a value, for each reason: it distinguishes them from columns that do
-/// not exist.
-fn write_left_out(
-    reasons: &BTreeMap<Reason, u64>,
-    encoder: &mut DescriptorEncoder<'_>,
-) -> Result<(), fmt::Error> {
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    let help = "Metrics left out because their values are unknown, by reason.";
-    let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
-    for (reason, count) in reasons {
+    // They distinguish columns without a value from columns that do not exist.
+    let help = "Metrics left out because their values are unknown, by reason";
+    let series = left_out.into_iter().map(|(reason, count)| {
         let labels = vec![
             ("reason", reason.words().to_owned()),
             ("reason_code", reason.code().to_owned()),
         ];
-        let encoder = family.encode_family(&labels)?;
-        ConstGauge::new(*count).encode(encoder)?;
-    }
-    Ok(())
-}
-
-fn with_metric<T>(number: &Number, then: impl FnOnce(&dyn EncodeMetric) -> T) -> T {
-    match number {
-        Number::Counter(n) => then(&ConstCounter::new(*n)),
-        Number::CounterFraction(n) => then(&ConstCounter::new(*n)),
-        Number::Gauge(n) => then(&ConstGauge::new(*n)),
-        Number::GaugeFraction(n) => then(&ConstGauge::new(*n)),
-        // Only expositions of a whole machine have facts.
-        Number::Info(_) => then(&ConstGauge::new(1u64)),
-    }
+        (labels, MetricNumber::Whole(count))
+    });
+    let kind = (Unit::Count, Kind::Gauge);
+    exposition.add("left_out", help, kind, None, series.collect());
+    exposition.text()
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ mod summary;
 pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
-pub use labelled::{Labels, labelled_metrics};
+pub use labelled::labelled_metrics;
+pub use metrics::{Exposition, Labels, Metric, MetricNumber};
 pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use report::{

@@ -1,4 +1,4 @@
-//! One OpenMetrics exposition, written by `prometheus-client`.
+//! One OpenMetrics exposition, written by `prometheus-client`. Reports and the server's scrapes use it.
 //!
 //! A metric's name is `cachewise_` and the field's id; the library adds `_total`, `# UNIT`, label
 //! escapes and `# EOF`. A missing value is an absent series; the help of an estimate says so. No
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Datum, Field, Kind, Lost, Measured, Report, Row, Unit, Value};
+use cachewise_model::{Datum, Field, Kind, Lost, Measured, Reason, Report, Row, Unit, Value};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -17,30 +17,64 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit as MetricUnit};
 
-/// The series of one exposition.
+/// Label names and values of a series.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// The metrics of one exposition.
 #[derive(Debug, Default)]
-pub(crate) struct Exposition {
-    series: Vec<Series>,
+pub struct Exposition {
+    metrics: Vec<Metric>,
     names: HashSet<String>,
 }
 
+/// A metric with its series.
 #[derive(Debug)]
-struct Series {
-    /// Without prefix, unit and `_total`.
-    name: String,
-    help: String,
-    unit: Option<MetricUnit>,
-    number: Number,
+pub struct Metric {
+    /// The name without prefix, unit and `_total`.
+    pub name: String,
+    /// One sentence, with its full stop.
+    pub help: String,
+    /// The unit's name.
+    pub unit: Option<&'static str>,
+    /// Counter or gauge; a label is a set of facts.
+    pub kind: Kind,
+    /// Each series.
+    pub series: Vec<(Labels, MetricNumber)>,
 }
 
-#[derive(Debug)]
-pub(crate) enum Number {
-    Counter(u64),
-    /// Counters of seconds have a fraction.
-    CounterFraction(f64),
-    Gauge(u64),
-    GaugeFraction(f64),
-    Info(Vec<(&'static str, String)>),
+/// The number of a series.
+#[derive(Debug, Clone, Copy)]
+pub enum MetricNumber {
+    /// An integer.
+    Whole(u64),
+    /// A number with a fraction: seconds, ratios.
+    Fraction(f64),
+}
+
+impl MetricNumber {
+    /// The number of a field's value; `None` for names and missing values.
+    #[must_use]
+    pub fn of(value: &Value) -> Option<MetricNumber> {
+        Some(match value.as_ref().known()? {
+            Datum::Count(number) => MetricNumber::Whole(*number),
+            Datum::Pages(pages) => MetricNumber::Whole(pages.0),
+            Datum::Bytes(bytes) => MetricNumber::Whole(bytes.0),
+            Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
+                MetricNumber::Fraction(*number)
+            }
+            Datum::Ratio(ratio) => MetricNumber::Fraction(ratio.get()),
+            Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
+        })
+    }
+
+    fn metric(self, kind: Kind) -> Box<dyn EncodeMetric> {
+        match (kind, self) {
+            (Kind::Counter, MetricNumber::Whole(number)) => Box::new(ConstCounter::new(number)),
+            (Kind::Counter, MetricNumber::Fraction(number)) => Box::new(ConstCounter::new(number)),
+            (_, MetricNumber::Whole(number)) => Box::new(ConstGauge::new(number)),
+            (_, MetricNumber::Fraction(number)) => Box::new(ConstGauge::new(number)),
+        }
+    }
 }
 
 impl Exposition {
@@ -48,35 +82,44 @@ impl Exposition {
         Exposition::default()
     }
 
-    /// Adds one field of a row if it has a value; skips a duplicate name.
+    /// Adds a metric under an id that ends with its unit. Skips one without series and a duplicate
+    /// name.
+    pub fn add(
+        &mut self,
+        id: &str,
+        help: &str,
+        (unit, kind): (Unit, Kind),
+        estimated: Option<Reason>,
+        series: Vec<(Labels, MetricNumber)>,
+    ) {
+        if series.is_empty() || !self.names.insert(id.to_owned()) {
+            return;
+        }
+        let note = estimated
+            .map(|how| format!(" (estimated: {how})"))
+            .unwrap_or_default();
+        let name = unit.suffix().and_then(|suffix| id.strip_suffix(suffix));
+        self.metrics.push(Metric {
+            name: name.unwrap_or(id).to_owned(),
+            help: format!("{help}{note}."),
+            unit: unit.name(),
+            kind,
+            series,
+        });
+    }
+
+    /// Adds one field of a row if it has a value.
     pub(crate) fn field(&mut self, row: &Row, field: &Field) {
         if field.kind != Kind::Label {
             self.value(field.id, field.help, field.unit, field.kind, &field.of(row));
         }
     }
 
-    /// Adds a value under an id that ends with its unit.
+    /// Adds a value without labels.
     pub(crate) fn value(&mut self, id: &str, help: &str, unit: Unit, kind: Kind, value: &Value) {
-        let Some(datum) = value.as_ref().known() else {
-            return;
-        };
-        let Some(number) = number(datum, kind) else {
-            return;
-        };
-        let note = value
-            .estimate()
-            .map(|how| format!(" (estimated: {how})"))
-            .unwrap_or_default();
-        self.push(Series {
-            name: unit
-                .suffix()
-                .and_then(|suffix| id.strip_suffix(suffix))
-                .unwrap_or(id)
-                .to_owned(),
-            help: help_text(&format!("{help}{note}.")),
-            unit: unit.name().map(|name| MetricUnit::Other(name.to_owned())),
-            number,
-        });
+        let series = MetricNumber::of(value).map(|number| (Labels::new(), number));
+        let series = series.into_iter().collect();
+        self.add(id, help, (unit, kind), value.estimate(), series);
     }
 
     /// Adds the page size, which converts pages to bytes.
@@ -115,31 +158,22 @@ impl Exposition {
     }
 
     /// Adds facts that are no numbers, of which there is a fixed set.
-    pub(crate) fn info(&mut self, name: &str, help: &str, facts: Vec<(&'static str, String)>) {
-        let help = help_text(&format!("{help}."));
-        self.push(Series {
-            name: name.to_owned(),
-            help,
-            unit: None,
-            number: Number::Info(facts),
-        });
+    pub(crate) fn info(&mut self, name: &str, help: &str, facts: Labels) {
+        let series = vec![(facts, MetricNumber::Whole(1))];
+        self.add(name, help, (Unit::Text, Kind::Label), None, series);
     }
 
-    fn push(&mut self, series: Series) {
-        let full = series.unit.as_ref().map_or_else(
-            || series.name.clone(),
-            |unit| format!("{}_{}", series.name, unit.as_str()),
-        );
-        if self.names.insert(full) {
-            self.series.push(series);
-        }
+    /// The metrics, in the order in which they were added.
+    #[must_use]
+    pub fn into_metrics(self) -> Vec<Metric> {
+        self.metrics
     }
 
-    /// The exposition as text, `# EOF` included.
+    /// The exposition as OpenMetrics, `# EOF` included.
     ///
     /// # Errors
     /// The library cannot write its input.
-    pub(crate) fn text(self) -> io::Result<String> {
+    pub fn text(self) -> io::Result<String> {
         let mut registry = Registry::with_prefix("cachewise");
         registry.register_collector(Box::new(self));
         let mut out = String::new();
@@ -149,51 +183,35 @@ impl Exposition {
 }
 
 /// Help in the format's syntax, with the escapes that the library does not add.
-pub(crate) fn help_text(help: &str) -> String {
+fn help_text(help: &str) -> String {
     help.replace('\\', r"\\")
         .replace('\n', r"\n")
         .replace('"', r#"\""#)
 }
 
-pub(crate) fn number(datum: &Datum, kind: Kind) -> Option<Number> {
-    let whole = match datum {
-        Datum::Count(number) => *number,
-        Datum::Pages(pages) => pages.0,
-        Datum::Bytes(bytes) => bytes.0,
-        Datum::Seconds(seconds) if kind == Kind::Counter => {
-            return Some(Number::CounterFraction(*seconds));
-        }
-        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
-            return Some(Number::GaugeFraction(*number));
-        }
-        Datum::Ratio(ratio) => return Some(Number::GaugeFraction(ratio.get())),
-        Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
-    };
-    Some(if kind == Kind::Counter {
-        Number::Counter(whole)
-    } else {
-        Number::Gauge(whole)
-    })
-}
-
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for Series {
-            name,
-            help,
-            unit,
-            number,
-        } in &self.series
-        {
-            let metric: &dyn EncodeMetric = match number {
-                Number::Counter(n) => &ConstCounter::new(*n),
-                Number::CounterFraction(n) => &ConstCounter::new(*n),
-                Number::Gauge(n) => &ConstGauge::new(*n),
-                Number::GaugeFraction(n) => &ConstGauge::new(*n),
-                Number::Info(facts) => &Info::new(facts.clone()),
+        for metric in &self.metrics {
+            let unit = metric.unit.map(|name| MetricUnit::Other(name.to_owned()));
+            let Some((labels, number)) = metric.series.first() else {
+                continue;
             };
-            let kind = metric.metric_type();
-            metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)?;
+            let is_alone = labels.is_empty() && metric.series.len() == 1;
+            let first: Box<dyn EncodeMetric> = match metric.kind {
+                Kind::Label => Box::new(Info::new(labels.clone())),
+                kind => number.metric(kind),
+            };
+            let help = help_text(&metric.help);
+            let kind = first.metric_type();
+            let mut family = encoder.encode_descriptor(&metric.name, &help, unit.as_ref(), kind)?;
+            if is_alone || metric.kind == Kind::Label {
+                first.encode(family)?;
+                continue;
+            }
+            for (labels, number) in &metric.series {
+                let number = number.metric(metric.kind);
+                number.encode(family.encode_family(labels)?)?;
+            }
         }
         Ok(())
     }

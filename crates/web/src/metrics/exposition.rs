@@ -1,14 +1,9 @@
-//! The text of a scrape: OpenMetrics by `prometheus-client`, and the older Prometheus format
-//! derived from it.
+//! The text of a scrape: OpenMetrics, and the older Prometheus format derived from it.
 
-use std::fmt;
+use std::io;
 
-use cachewise_model::{Datum, Kind, Reason, Unit, Value};
-use prometheus_client::collector::Collector as Collects;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit as MetricUnit};
+use cachewise_model::Reason;
+use cachewise_view::{Exposition, Labels, MetricNumber};
 
 use super::family::Family;
 
@@ -48,91 +43,24 @@ impl Format {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Number {
-    Whole(u64),
-    Fraction(f64),
+/// Adds a family with its series.
+pub(crate) fn add(
+    exposition: &mut Exposition,
+    family: &Family,
+    estimated: Option<Reason>,
+    series: Vec<(Labels, MetricNumber)>,
+) {
+    let kind = (family.unit, family.kind);
+    exposition.add(family.name, family.help(), kind, estimated, series);
 }
 
-impl Number {
-    /// A field's value as a number; names are none, and what is missing has no series.
-    pub(crate) fn from_value(value: &Value) -> Option<Number> {
-        Some(match value.as_ref().known()? {
-            Datum::Count(number) => Number::Whole(*number),
-            Datum::Pages(pages) => Number::Whole(pages.0),
-            Datum::Bytes(bytes) => Number::Whole(bytes.0),
-            Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
-                Number::Fraction(*number)
-            }
-            Datum::Ratio(ratio) => Number::Fraction(ratio.get()),
-            Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
-        })
-    }
-}
-
-pub(crate) type Labels = Vec<(&'static str, String)>;
-
-/// Everything that one scrape gives.
-#[derive(Debug, Default)]
-pub(crate) struct Exposition {
-    pub(super) families: Vec<Filled>,
-}
-
-#[derive(Debug)]
-pub(super) struct Filled {
-    pub(super) name: String,
-    pub(super) help: String,
-    pub(super) unit: Option<MetricUnit>,
-    pub(super) kind: Kind,
-    pub(super) series: Vec<(Labels, Number)>,
-}
-
-impl Exposition {
-    /// Adds a family with its series; one without any is left out.
-    pub(crate) fn add(
-        &mut self,
-        family: &Family,
-        estimated: Option<Reason>,
-        series: Vec<(Labels, Number)>,
-    ) {
-        if series.is_empty() {
-            return;
-        }
-        let note = estimated
-            .map(|how| format!(" (estimated: {how})"))
-            .unwrap_or_default();
-        let help = format!("{}{note}.", family.help());
-        let unit = family.unit.name().filter(|_| family.unit != Unit::Count);
-        self.families.push(Filled {
-            name: match family.unit.suffix() {
-                Some(suffix) => family.name.strip_suffix(suffix).unwrap_or(family.name),
-                None => family.name,
-            }
-            .to_owned(),
-            help: escaped(&help),
-            unit: unit.map(|name| MetricUnit::Other(name.to_owned())),
-            kind: family.kind,
-            series,
-        });
-    }
-
-    pub(crate) fn text(self, format: Format) -> Result<String, fmt::Error> {
-        let mut registry = Registry::with_prefix("cachewise");
-        registry.register_collector(Box::new(self));
-        let mut out = String::new();
-        text::encode(&mut out, &registry)?;
-        Ok(match format {
-            Format::OpenMetrics => out,
-            Format::Text => plain(&out),
-        })
-    }
-}
-
-/// Help as both formats want it, but for quotes, of which there are none.
-fn escaped(help: &str) -> String {
-    help.replace('\\', r"\\")
-        .replace('\n', r"\n")
-        .replace('"', "'")
+/// The exposition in this format.
+pub(crate) fn text(exposition: Exposition, format: Format) -> io::Result<String> {
+    let text = exposition.text()?;
+    Ok(match format {
+        Format::OpenMetrics => text,
+        Format::Text => plain(&text),
+    })
 }
 
 /// The format before OpenMetrics: counters are called by their whole name, there are no units and no end.
@@ -156,49 +84,15 @@ fn plain(openmetrics: &str) -> String {
                 } else {
                     ""
                 };
-                text.extend([head, name, total, " ", rest]);
+                // Help of this format has no escapes for quotes.
+                let rest = rest.replace("\\\"", "\"");
+                text.extend([head, name, total, " ", &rest]);
             }
             None => text.push_str(line),
         }
         text.push('\n');
     }
     text
-}
-
-impl Collects for Exposition {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for family in &self.families {
-            let Some((_, first)) = family.series.first() else {
-                continue;
-            };
-            let kind = metric(family.kind, *first).metric_type();
-            let mut described = encoder.encode_descriptor(
-                &family.name,
-                &family.help,
-                family.unit.as_ref(),
-                kind,
-            )?;
-            if let [(labels, number)] = family.series.as_slice()
-                && labels.is_empty()
-            {
-                metric(family.kind, *number).encode(described)?;
-                continue;
-            }
-            for (labels, number) in &family.series {
-                metric(family.kind, *number).encode(described.encode_family(labels)?)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn metric(kind: Kind, number: Number) -> Box<dyn EncodeMetric> {
-    match (kind, number) {
-        (Kind::Counter, Number::Whole(number)) => Box::new(ConstCounter::new(number)),
-        (Kind::Counter, Number::Fraction(number)) => Box::new(ConstCounter::new(number)),
-        (_, Number::Whole(number)) => Box::new(ConstGauge::new(number)),
-        (_, Number::Fraction(number)) => Box::new(ConstGauge::new(number)),
-    }
 }
 
 #[cfg(test)]
@@ -214,34 +108,43 @@ mod tests {
 
     fn sample() -> Exposition {
         let mut exposition = Exposition::default();
-        exposition.add(
+        add(
+            &mut exposition,
             family("page_cache_hits"),
             Some(Reason::ByVmstat),
-            vec![(Vec::new(), Number::Whole(7))],
+            vec![(Vec::new(), MetricNumber::Whole(7))],
         );
-        exposition.add(
+        add(
+            &mut exposition,
             family("pressure_waiting_seconds"),
             None,
             vec![
-                (vec![("resource", "cpu".into())], Number::Fraction(0.5)),
+                (
+                    vec![("resource", "cpu".into())],
+                    MetricNumber::Fraction(0.5),
+                ),
                 (
                     vec![("resource", "a\"b\\c\nd".into())],
-                    Number::Fraction(1.0),
+                    MetricNumber::Fraction(1.0),
                 ),
             ],
         );
-        exposition.add(
+        add(
+            &mut exposition,
             family("dirty_bytes"),
             None,
-            vec![(Vec::new(), Number::Whole(4096))],
+            vec![(Vec::new(), MetricNumber::Whole(4096))],
         );
-        exposition.add(family("swap_used_bytes"), None, Vec::new());
+        add(&mut exposition, family("swap_used_bytes"), None, Vec::new());
         exposition
     }
 
     #[test]
-    fn help_has_neither_quotes_nor_line_feeds() {
-        assert_eq!(escaped("by \"vmstat\"\\\n"), r"by 'vmstat'\\\n");
+    fn plain_help_escapes_no_quotes() {
+        assert_eq!(
+            plain("# HELP a by \\\"vmstat\\\"\\\\\\n\n# EOF\n"),
+            "# HELP a by \"vmstat\"\\\\\\n\n"
+        );
     }
 
     #[test]
@@ -261,9 +164,7 @@ cachewise_dirty_bytes 4096
 # EOF
 "#;
         assert_eq!(
-            sample()
-                .text(Format::OpenMetrics)
-                .expect("it can be written"),
+            text(sample(), Format::OpenMetrics).expect("it can be written"),
             expected,
             "names, units, escapes, the end; what has no series is left out"
         );
@@ -271,7 +172,7 @@ cachewise_dirty_bytes 4096
 
     #[test]
     fn the_older_format_has_whole_names() {
-        let text = sample().text(Format::Text).expect("it can be written");
+        let text = text(sample(), Format::Text).expect("it can be written");
         assert!(
             text.contains("# TYPE cachewise_page_cache_hits_total counter\n"),
             "the type is that of the whole name: {text}"

@@ -4,6 +4,7 @@
 //! turns them into Prometheus' names again gets those of `/metrics`.
 
 use cachewise_model::Kind;
+use cachewise_view::MetricNumber;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -13,7 +14,6 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use super::exposition::{Filled, Number};
 use super::scrape::exposition;
 use crate::gather::Asking;
 use crate::source::Machine;
@@ -29,7 +29,7 @@ pub(crate) async fn message(
     // A start that cannot be read is unknown, which is 0 here.
     let started = machine.started.parse().map_or(0, nanoseconds);
     let now = nanoseconds(jiff::Timestamp::now());
-    let metrics = exposition.families.into_iter();
+    let metrics = exposition.into_metrics().into_iter();
     let metrics = metrics.map(|family| metric(family, started, now)).collect();
     let attributes = [
         ("service.name", "cachewise"),
@@ -73,7 +73,7 @@ fn attribute(key: &str, value: String) -> KeyValue {
     }
 }
 
-fn metric(family: Filled, started: u64, now: u64) -> Metric {
+fn metric(family: cachewise_view::Metric, started: u64, now: u64) -> Metric {
     let is_counter = family.kind == Kind::Counter;
     let points = family.series.into_iter().map(|(labels, number)| {
         let labels = labels.into_iter();
@@ -82,11 +82,11 @@ fn metric(family: Filled, started: u64, now: u64) -> Metric {
             start_time_unix_nano: if is_counter { started } else { 0 },
             time_unix_nano: now,
             value: Some(match number {
-                Number::Whole(number) => match i64::try_from(number) {
+                MetricNumber::Whole(number) => match i64::try_from(number) {
                     Ok(number) => number_data_point::Value::AsInt(number),
                     Err(_) => number_data_point::Value::AsDouble(number as f64),
                 },
-                Number::Fraction(number) => number_data_point::Value::AsDouble(number),
+                MetricNumber::Fraction(number) => number_data_point::Value::AsDouble(number),
             }),
             ..NumberDataPoint::default()
         }
@@ -103,7 +103,7 @@ fn metric(family: Filled, started: u64, now: u64) -> Metric {
     Metric {
         name: format!("cachewise.{}", family.name),
         description: family.help,
-        unit: match family.unit.as_ref().map(|unit| unit.as_str()) {
+        unit: match family.unit {
             Some("bytes") => "By",
             Some("seconds") => "s",
             Some("ratio") => "1",

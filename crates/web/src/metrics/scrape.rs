@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use cachewise_model::{Kind, Lost, Value};
+use cachewise_view::{Exposition, Labels, MetricNumber};
 
 use super::collector::Collector;
-use super::exposition::{Exposition, Format, Labels, Number};
+use super::exposition::{self, Format};
 use super::family::{Family, Series};
 use super::sums::{Sums, WATCH, sums};
 use super::table::FAMILIES;
@@ -19,10 +20,8 @@ pub(crate) async fn scrape(
     survey: &Survey,
     format: Format,
 ) -> Result<String, String> {
-    exposition(asking, survey)
-        .await?
-        .text(format)
-        .map_err(|_| "the metrics cannot be written".to_owned())
+    let exposition = exposition(asking, survey).await?;
+    exposition::text(exposition, format).map_err(|_| "the metrics cannot be written".to_owned())
 }
 
 pub(super) async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, String> {
@@ -73,7 +72,7 @@ fn add(
     sets: Option<&FileSetCounts>,
 ) {
     let mut estimated = None;
-    let series: Vec<(Labels, Number)> = match family.series {
+    let series: Vec<(Labels, MetricNumber)> = match family.series {
         Series::Fields(fields) => fields
             .iter()
             .filter_map(|(value, id)| {
@@ -83,7 +82,7 @@ fn add(
                     sums.left_out.add(collector, missing);
                 }
                 let labels = family.label.map(|label| (label, (*value).to_owned()));
-                Some((labels.into_iter().collect(), Number::from_value(&of_row)?))
+                Some((labels.into_iter().collect(), MetricNumber::of(&of_row)?))
             })
             .collect(),
         Series::Each(id) => {
@@ -110,7 +109,7 @@ fn add(
             values
                 .into_iter()
                 .filter_map(|(name, value)| {
-                    Some((vec![(label, name.clone())], Number::from_value(&value)?))
+                    Some((vec![(label, name.clone())], MetricNumber::of(&value)?))
                 })
                 .collect()
         }
@@ -119,26 +118,31 @@ fn add(
             .flat_map(|looked| looked.sets.iter().map(move |set| (looked, set)))
             .map(|(looked, set)| {
                 let number = match family.name {
-                    "fileset_resident_bytes" => Number::Whole(set.resident_bytes),
-                    "fileset_size_bytes" => Number::Whole(set.size_bytes),
-                    "fileset_unknown_files" => Number::Whole(set.unknown),
-                    "fileset_age_seconds" => Number::Fraction(looked.at.elapsed().as_secs_f64()),
-                    _ => Number::Whole(set.files),
+                    "fileset_resident_bytes" => MetricNumber::Whole(set.resident_bytes),
+                    "fileset_size_bytes" => MetricNumber::Whole(set.size_bytes),
+                    "fileset_unknown_files" => MetricNumber::Whole(set.unknown),
+                    "fileset_age_seconds" => {
+                        MetricNumber::Fraction(looked.at.elapsed().as_secs_f64())
+                    }
+                    _ => MetricNumber::Whole(set.files),
                 };
                 (vec![("set", set.name.clone())], number)
             })
             .collect(),
     };
     debug_assert!(family.kind != Kind::Label, "names are no metrics");
-    exposition.add(family, estimated, series);
+    exposition::add(exposition, family, estimated, series);
 }
 
 /// Every kind from the start, so that the first loss is an increase.
-fn lost_events(lost: &[Lost]) -> Vec<(Labels, Number)> {
+fn lost_events(lost: &[Lost]) -> Vec<(Labels, MetricNumber)> {
     let kinds = Lost::KINDS.iter().map(|(kind, _)| {
         let of_kind = lost.iter().filter(|lost| lost.id == *kind);
         let count = of_kind.fold(0u64, |sum, lost| sum.saturating_add(lost.count));
-        (vec![("kind", (*kind).to_owned())], Number::Whole(count))
+        (
+            vec![("kind", (*kind).to_owned())],
+            MetricNumber::Whole(count),
+        )
     });
     kinds.collect()
 }
@@ -146,7 +150,7 @@ fn lost_events(lost: &[Lost]) -> Vec<(Labels, Number)> {
 /// The server's own.
 fn about(exposition: &mut Exposition, sums: Sums) {
     for family in FAMILIES.iter().filter(|family| family.collector.is_none()) {
-        let each = |number: &dyn Fn(bool, Duration) -> Number| {
+        let each = |number: &dyn Fn(bool, Duration) -> MetricNumber| {
             let series = sums.runs.0.iter().map(|(name, success, time)| {
                 (
                     vec![("collector", (*name).to_owned())],
@@ -156,20 +160,20 @@ fn about(exposition: &mut Exposition, sums: Sums) {
             series.collect()
         };
         let series = match family.name {
-            "page_size_bytes" => vec![(Vec::new(), Number::Whole(sums.page_size))],
+            "page_size_bytes" => vec![(Vec::new(), MetricNumber::Whole(sums.page_size))],
             "lost_events" => sums.lost.as_deref().map(lost_events).unwrap_or_default(),
             "kernel_memory_bytes" => {
                 let bytes = sums.cost.kernel_memory_bytes.known();
                 bytes
-                    .map(|bytes| (Vec::new(), Number::Whole(bytes)))
+                    .map(|bytes| (Vec::new(), MetricNumber::Whole(bytes)))
                     .into_iter()
                     .collect()
             }
             "own_cpu_seconds" => {
                 let seconds = sums.cost.cpu.as_secs_f64();
-                vec![(Vec::new(), Number::Fraction(seconds))]
+                vec![(Vec::new(), MetricNumber::Fraction(seconds))]
             }
-            "build_info" => vec![(sums.labels.clone(), Number::Whole(1))],
+            "build_info" => vec![(sums.labels.clone(), MetricNumber::Whole(1))],
             "collector_left_out" => {
                 let left_out = sums.left_out.0.iter();
                 left_out
@@ -179,13 +183,13 @@ fn about(exposition: &mut Exposition, sums: Sums) {
                             ("reason", reason.words().to_owned()),
                             ("reason_code", reason.code().to_owned()),
                         ];
-                        (labels, Number::Whole(*count))
+                        (labels, MetricNumber::Whole(*count))
                     })
                     .collect()
             }
-            "collector_success" => each(&|success, _| Number::Whole(success.into())),
-            _ => each(&|_, time| Number::Fraction(time.as_secs_f64())),
+            "collector_success" => each(&|success, _| MetricNumber::Whole(success.into())),
+            _ => each(&|_, time| MetricNumber::Fraction(time.as_secs_f64())),
         };
-        exposition.add(family, None, series);
+        exposition::add(exposition, family, None, series);
     }
 }

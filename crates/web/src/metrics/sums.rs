@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cachewise_model::{Ledger, Lost, Measured, Missing, Reason, Row, Stretch};
+use cachewise_view::Labels;
 
 use super::collector::Collector;
-use super::exposition::Labels;
 use super::groups::Groups;
 use crate::gathered::Gathered;
 use crate::source::{Cost, Watching};
