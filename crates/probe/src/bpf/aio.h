@@ -48,12 +48,13 @@ static long aio_step(u32 i, void *context)
 ONCE int find_aio_read(struct task_state *state)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	u64 serial = aio_serial(regs), count = ARG2(regs), turn = 0;
+	u64 serial, count = ARG2(regs), turn = 0;
 	struct aio_walk walk;
 	struct aio_read *read;
 
 	if (!state || !count || count > AIO_BATCH)
 		return 0;
+	serial = aio_serial(state, regs);
 	read = &state->aio;
 	read->array = ARG3(regs);
 	read->pos = read->len = 0;

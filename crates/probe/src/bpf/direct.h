@@ -100,6 +100,7 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 	struct row_key key;
 	u64 before;
 	u32 write;
+	bool again;
 
 	if (!request)
 		return 0;
@@ -108,8 +109,9 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 	write = request->write;
 	bpf_map_delete_elem(&direct_requests, &id);
 	if (bytes > 0 && bytes > before) {
-		count_direct(ledger_of_key(&key), write, 1, bytes - before);
-		move_directly(iocb, bytes - before);
+		/* what io_uring reads after a file has become longer is the rest of its request */
+		again = move_directly(iocb, bytes - before);
+		count_direct(ledger_of_key(&key), write, !again, bytes - before);
 	}
 	else if (bytes < 0)
 		count_direct_failure(ledger_of_key(&key), write, iocb, bytes);

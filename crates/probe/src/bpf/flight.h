@@ -86,8 +86,8 @@ ONCE int count_flight(struct flight *flight, u64 id, u64 last, bool enters)
 	return 0;
 }
 
-/* Notes what direct I/O has moved for a request, which can go on through the cache. */
-static __always_inline void move_directly(struct kiocb *raw_iocb, u64 bytes)
+/* Notes what direct I/O has moved for a request, which can go on; true: it had moved some before. */
+static __always_inline bool move_directly(struct kiocb *raw_iocb, u64 bytes)
 {
 	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
 	/* a request begins with its kiocb */
@@ -95,10 +95,12 @@ static __always_inline void move_directly(struct kiocb *raw_iocb, u64 bytes)
 	struct flight *flight;
 
 	if (!READ(iocb, ki_complete))
-		return;
+		return false;
 	flight = bpf_map_lookup_elem(&flights, &id);
-	if (flight)
-		flight->before += bytes;
+	if (!flight)
+		return false;
+	flight->before += bytes;
+	return flight->before > bytes;
 }
 
 enum found { FOUND_NONE, FOUND_SOME, FOUND_BY_FILE, FOUND };

@@ -258,7 +258,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	if (in_uring(state, insert->target.nr) && !in_fault(state, task, m) && !is_advice_at_work(state, task) &&
 	    flight_insert(state))
 		return 0;
-	insert->serial = read_serial(task, regs, insert->target.nr);
+	insert->serial = read_serial(task, state, regs, insert->target.nr);
 	if (!in_fault(state, task, m) && !(call_kind(insert->target.nr) & CALL_CHUNKED) &&
 	    same_call(&state->pending, m, insert->serial, insert->target.nr, state->epoch) &&
 	    state->ahead.mapping == m) {

@@ -294,6 +294,7 @@ struct task_state {
 	struct aio_read aio;
 	u64 aio_array, aio_serial;
 	u32 aio_count, aio_at;
+	u32 aio_tail, padding_of_tail;
 	/* direct I/O and io_uring */
 	u64 direct_serial;
 	struct call bio; /* on a block device: one call, maybe several bios */

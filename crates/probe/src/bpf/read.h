@@ -214,7 +214,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	range->mapping = range->pos = range->len = 0;
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));
-	serial = read_serial(task, regs, nr);
+	serial = read_serial(task, state, regs, nr);
 	same = same_call(&state->read, m, serial, nr, state->epoch);
 	state->insert.target.mapping = m;
 	state->insert.target.nr = nr;
@@ -431,7 +431,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 		if (announce_flight(state))
 			return;
 	}
-	serial = read_serial(task, regs, nr);
+	serial = read_serial(task, state, regs, nr);
 	target.mapping = mapping;
 	target.nr = nr;
 	last = last_requested(&target, state, last);

@@ -6,24 +6,28 @@
 #define AIO_RING_TAIL 12 /* in struct aio_ring: part of the ABI */
 
 /* Tells the requests of a task's io_submit(2) apart: the context, and how many have ended in it, cut off. */
-static __always_inline u64 aio_serial(struct pt_regs *regs)
+static __always_inline u64 aio_serial(struct task_state *state, struct pt_regs *regs)
 {
-	u32 tail = 0;
+	u32 tail;
 
-	bpf_probe_read_user(&tail, sizeof(tail), (void *)(ARG1(regs) + AIO_RING_TAIL));
-	return ARG1(regs) + ((u64)tail << 48);
+	/* memory reclaim can have unmapped the ring: then as it was seen last */
+	if (!bpf_probe_read_user(&tail, sizeof(tail), (void *)(ARG1(regs) + AIO_RING_TAIL)))
+		state->aio_tail = tail;
+	return ARG1(regs) + ((u64)state->aio_tail << 48);
 }
 
 /* Tells the task's read that is under way from the one before. */
-static __always_inline u64 read_serial(struct task_struct *task, struct pt_regs *regs, u32 nr)
+static __always_inline u64 read_serial(struct task_struct *task, struct task_state *state,
+				       struct pt_regs *regs, u32 nr)
 {
-	return nr == NR_io_submit ? aio_serial(regs) : task->ioac.syscr;
+	return nr == NR_io_submit ? aio_serial(state, regs) : task->ioac.syscr;
 }
 
 /* The same for a write. */
-static __always_inline u64 write_serial(struct task_struct *task, struct pt_regs *regs, u32 nr)
+static __always_inline u64 write_serial(struct task_struct *task, struct task_state *state,
+					struct pt_regs *regs, u32 nr)
 {
-	return nr == NR_io_submit ? aio_serial(regs) : task->ioac.syscw;
+	return nr == NR_io_submit ? aio_serial(state, regs) : task->ioac.syscw;
 }
 
 static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
@@ -270,7 +274,7 @@ ONCE u64 last_requested(struct target *target, struct task_state *state, u64 las
 	} else if (read_range(nr, &range) == KNOWN_RANGE && range.len &&
 	    (!range.mapping || range.mapping == mapping)) {
 		end = (range.pos + range.len - 1) >> config.page_shift;
-	} else if (same_call(&state->ahead, mapping, read_serial(task, (void *)bpf_task_pt_regs(trusted), nr), nr,
+	} else if (same_call(&state->ahead, mapping, read_serial(task, state, (void *)bpf_task_pt_regs(trusted), nr), nr,
 			     state->epoch)) {
 		end = state->ahead_hi;
 	} else {

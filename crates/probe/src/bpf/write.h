@@ -48,7 +48,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	serial = write_serial(task, regs, nr);
+	serial = write_serial(task, state, regs, nr);
 	if (in_uring(state, nr)) {
 		state->event_inode = (u64)inode;
 		state->event_lo = pos;
