@@ -148,12 +148,14 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	target.nr = syscall_nr(task, regs);
+	if (!(call_kind(target.nr) & (CALL_WRITE | CALL_SPLICE)) && target.nr != NR_io_submit)
+		return 0;
 	/* of trees that are not an inode's, an address that is no mapping */
 	inode = PLAIN(inode, (void *)tree - bpf_core_field_offset(struct btrfs_inode, io_tree) +
 				     bpf_core_field_offset(struct btrfs_inode, vfs_inode));
 	target.mapping = (u64)READ(inode, i_mapping);
 	if (!(call_kind(target.nr) & CALL_WRITE)) {
-		if ((call_kind(target.nr) & CALL_SPLICE || target.nr == NR_io_submit) && is_output(&target))
+		if (is_output(&target))
 			mark_rangeless_of(inode, true);
 		return 0;
 	}
