@@ -115,28 +115,25 @@ static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 	return row_of(key);
 }
 
-/* Marks the row of the current task and an inode: a request is counted with a wrong range, or not at all. */
-ONCE int mark_rangeless(struct subject *subject, bool write)
+/*
+ * Marks the row of the current task and state->event_inode: a read that is about to be counted there, which names the
+ * file, is counted with a wrong range.
+ */
+ONCE int mark_rangeless_read(struct task_state *state)
 {
 	CURRENT(trusted, task);
 	struct ledger *ledger;
-	struct row_key key;
+	struct row_key key = {};
 
-	if (!subject)
+	if (!state)
 		return 0;
-	ledger = ledger_of(task, PLAIN(inode, (void *)subject->inode), 0, &key);
-	if (write)
-		ADD(ledger, rangeless_writes, 1);
-	else
-		ADD(ledger, rangeless_reads, 1);
+	file_of(PLAIN(inode, (void *)state->event_inode), &key.file);
+	if (!is_wanted(&key.file))
+		return 0;
+	process_of(task, &key.process);
+	ledger = ledger_of_key(&key);
+	ADD(ledger, rangeless_reads, 1);
 	return 0;
-}
-
-static __always_inline void mark_rangeless_of(struct inode *inode, bool write)
-{
-	struct subject subject = { (u64)inode, 0 };
-
-	mark_rangeless(&subject, write);
 }
 
 ONCE int empty_slot(struct slot *slot)

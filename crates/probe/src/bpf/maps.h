@@ -170,6 +170,7 @@ struct read {
 	struct call call; /* that is under way; mapping 0: it is over */
 	u64 start, end;
 	struct tally tally;
+	u64 rangeless; /* no event gives its range */
 };
 
 /* What a call asks for. */

@@ -31,6 +31,10 @@ ONCE int count_read(struct task_state *state)
 	if (read->tally.reached)
 		read->tally.used = ahead_use(state);
 	book_read(task, mapping, &read->tally);
+	if (read->rangeless) {
+		state->event_inode = (u64)READ(mapping, host);
+		mark_rangeless_read(state);
+	}
 	return 0;
 }
 
@@ -135,8 +139,6 @@ ONCE int pending_flush_of(struct task_state *state)
 	} else {
 		/* the rest of a call in chunks that ended short, or readahead without a read */
 		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
-		if (state->pending_chunks && state->pending_miss)
-			set_rest_ahead(state);
 		/* of inline data a call that is not read(2) has no event */
 		if (state->pending_miss && !config.by_sys_exit &&
 		    (call_kind(state->pending.nr) & CALL_SPLICE || state->pending.nr == NR_io_submit) &&
@@ -165,6 +167,8 @@ static __always_inline void pending_flush(struct task_state *state)
 	if (!same_call(&state->read_result.call, state->pending.mapping, state->pending.serial, state->pending.nr,
 		       state->pending.epoch))
 		settle_read(state);
+	if (state->pending.mapping && state->pending_chunks && state->pending_miss)
+		set_rest_ahead(state);
 	pending_flush_of(state);
 	settle_read(state);
 }
@@ -240,7 +244,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	} else if (nr == NR_io_submit) {
 		/* the end is that of the last folio */
 		if (least_folio_order(mapping))
-			mark_rangeless_of(inode, false);
+			read->rangeless = 1;
 		state->aio.mapping = m;
 		state->aio.index = index;
 		state->aio.last = last;
@@ -259,7 +263,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	if (kind & CALL_SPLICE) {
 		/* a file that the call makes longer has another end at each chunk */
 		if (nr == NR_copy_file_range && is_output(&state->insert.target) && copies_beyond(eof))
-			mark_rangeless_of(inode, false);
+			read->rangeless = 1;
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
 		if (kind & CALL_CHUNKED && same && known && state->read_pos == pos) {
 			start = state->read_end + 1;

@@ -130,6 +130,16 @@ static __always_inline int btrfs_write_event(struct file *file, struct pt_regs *
 	return write_event(READ(file, f_mapping, host), pos, 1);
 }
 
+/* Marks the row of a file that the current task writes to: the write is not counted. */
+static __always_inline void mark_rangeless_write(struct inode *inode)
+{
+	CURRENT(trusted, task);
+	struct row_key key;
+	struct ledger *ledger = ledger_of(task, inode, 0, &key);
+
+	ADD(ledger, rangeless_writes, 1);
+}
+
 /*
  * btrfs has no event of its own for a write; marking the range in the inode's extent tree is one. The
  * tree is compared with that of the file in the descriptor, so no bit's value has to be known. Direct I/O
@@ -156,7 +166,7 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	target.mapping = (u64)READ(inode, i_mapping);
 	if (!(call_kind(target.nr) & CALL_WRITE)) {
 		if (is_output(&target))
-			mark_rangeless_of(inode, true);
+			mark_rangeless_write(inode);
 		return 0;
 	}
 	file = file_of_fd(task, ARG1(regs));
