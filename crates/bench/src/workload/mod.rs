@@ -87,7 +87,7 @@ pub struct Workload {
     pub interval: Duration,
     /// Whether latencies are not recorded.
     pub no_latency: bool,
-    /// `aligned` and `latency`, the opposites that files of older versions have: see [`Self::upgrade`].
+    /// `aligned` and `latency`, the opposites that files of older versions have: `upgrade` reads them.
     #[doc(hidden)]
     #[serde(skip_serializing)]
     pub aligned: Option<bool>,
