@@ -68,6 +68,7 @@ pub fn attempt(stand: &mut Stand, program: &Program, directory: &Path) -> Result
         spoiled: false,
         queue: Vec::new(),
         short: None,
+        short_write: None,
         met: [0; OPEN.len()],
         accounted: (0, 0),
     };
@@ -147,6 +148,8 @@ struct Work<'f> {
     queue: Vec<Operation>,
     /// The file of the latest read, if that ended short.
     short: Option<usize>,
+    /// The same of the latest write.
+    short_write: Option<usize>,
     met: [usize; OPEN.len()],
     /// Bytes that the kernel adds to the account of reads, and of writes.
     accounted: (u64, u64),
@@ -206,6 +209,15 @@ impl Work<'_> {
                 };
                 for gap in &met {
                     self.met[*gap] += 1;
+                }
+                if request.is_direct() && !self.kind.bypasses_cache() {
+                    // A write of the cache's dirty pages has no event: it hides the result of a write before it.
+                    if let Some(before) = self.short_write.filter(|_| request.call.writes()) {
+                        self.expected[before].hide_written();
+                    }
+                } else if request.call.writes() {
+                    let is_short = moment.outcome < request.length() as i64;
+                    self.short_write = is_short.then_some(file);
                 }
                 if met
                     .iter()

@@ -12,7 +12,7 @@ use crate::call::{Argument, Call};
 use crate::image::FileSystem;
 use crate::invariants::{conserved, contradiction};
 use crate::moment::Moment;
-use crate::open::{Gap, Handling, OF_RESULTS, OPEN, met};
+use crate::open::{Gap, Handling, OF_RESULTS, OF_WRITTEN, OPEN, met};
 use crate::oracle::pages_of;
 
 /// Pages that sendfile(2) and copy_file_range(2) move at once.
@@ -352,6 +352,11 @@ impl Expected {
     /// Frees the figures of a read whose result a later one hides.
     pub fn hide_results(&mut self) {
         self.figures.free(OF_RESULTS);
+    }
+
+    /// The same of a write.
+    pub fn hide_written(&mut self) {
+        self.figures.free(OF_WRITTEN);
     }
 
     /// The wrong figures among a file's counters. `came`: its residency at the end less that at the beginning.

@@ -264,6 +264,14 @@ pub const OF_RESULTS: &[Counter] = &[
     Counter::ReadFailedRequests,
 ];
 
+/// The figures of a write whose result a later one hides.
+pub const OF_WRITTEN: &[Counter] = &[
+    Counter::WriteBytes,
+    Counter::WritePages,
+    Counter::WriteUnservedBytes,
+    Counter::WriteFailedRequests,
+];
+
 /// The gaps that an operation meets, by their places in the table.
 pub fn met(moment: &Moment) -> impl Iterator<Item = usize> {
     OPEN.iter()

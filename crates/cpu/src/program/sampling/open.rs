@@ -130,9 +130,8 @@ fn counter(
     let mut builder = builder(event, period, way);
     builder.one_cpu(cpu as usize);
     match thread {
-        Some(thread) => builder
-            .observe_pid(i32::try_from(thread).unwrap_or(i32::MAX))
-            .enabled(true),
+        // `all` enables it once it has a buffer: the kernel counts a sample without one neither as taken nor as lost.
+        Some(thread) => builder.observe_pid(i32::try_from(thread).unwrap_or(i32::MAX)),
         None => builder.enable_on_exec(true),
     };
     builder.build()
@@ -285,17 +284,22 @@ fn all(
             Err(error) => return Err(error.into()),
         };
         for (counter, place) in counters.into_iter().zip(&mut ring_of) {
-            let Some(counter) = counter else { continue };
+            let Some(mut counter) = counter else { continue };
             match place.and_then(|place| opened.rings.get(place)) {
                 Some(ring) => {
                     write_into(&counter, ring)?;
+                    if thread.is_some() {
+                        counter.enable()?;
+                    }
                     opened.others.push(counter);
                 }
                 None => {
                     *place = Some(opened.rings.len());
-                    opened
-                        .rings
-                        .push(counter.sampled(ring).map_err(Failed::Ring)?);
+                    let mut ring = counter.sampled(ring).map_err(Failed::Ring)?;
+                    if thread.is_some() {
+                        ring.as_counter_mut().enable()?;
+                    }
+                    opened.rings.push(ring);
                 }
             }
         }
