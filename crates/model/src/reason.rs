@@ -261,7 +261,7 @@ reasons! {
     /// The query failed.
     ResidencyNotRead, "residency_not_read", "its residency cannot be read";
     /// Residency of a file in the plan is unknown.
-    NobodyKnows, "nobody_knows", "nobody can say what is resident";
+    PlanResidencyUnknown, "plan_residency_unknown", "nobody can say what is resident";
     /// This user may not see the file's residency.
     HiddenFromUser, "hidden_from_user", "residency is unknown to this user";
 

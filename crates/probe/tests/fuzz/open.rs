@@ -52,12 +52,7 @@ pub const OPEN: [Gap; 12] = [
     Gap {
         name: "a write by libaio that ends short",
         reason: "io_submit(2) raises no account of the task",
-        figures: &[
-            Counter::WritePages,
-            Counter::WriteBytes,
-            Counter::WriteUnservedBytes,
-            Counter::WriteFailedRequests,
-        ],
+        figures: OF_WRITTEN,
         handling: Handling::NotCompared,
         applies: |moment| {
             moment.operation.call == Call::AioWrite

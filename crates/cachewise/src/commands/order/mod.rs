@@ -168,7 +168,7 @@ fn write_rows(
                 row.subject.file_size_bytes = Measured::Exact(state.size.0);
                 row.residency.resident_bytes = match state.resident_in(ByteRange::starting_at(0)) {
                     Some(bytes) => Measured::Exact(bytes.0),
-                    None => Measured::unknown(Reason::NobodyKnows),
+                    None => Measured::unknown(Reason::PlanResidencyUnknown),
                 };
                 writer.write(&row)?;
             }
