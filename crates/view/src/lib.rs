@@ -37,7 +37,8 @@
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `plot`: curves, as SVG and as text.
-//! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `labelled`: metrics of
+//! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `layout`: columns and lines of
+//!   tables. `labelled`: metrics of
 //!   several objects.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -49,6 +50,7 @@ mod csv_text;
 mod format;
 mod json;
 mod labelled;
+mod layout;
 mod metrics;
 mod number;
 mod plot;

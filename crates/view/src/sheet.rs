@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::cell::Side;
 use crate::csv_text::{self, Reasons};
 use crate::json::Object;
-use crate::report::grid::Grid;
+use crate::layout::Grid;
 use crate::style::Style;
 
 /// One column of a [`Sheet`].

@@ -6,8 +6,8 @@
 use cachewise_model::{Count, Counter, Measured, Report, Value};
 use cachewise_units::Pages;
 
-use super::grid::Grid;
 use crate::cell::{Side, wrapped};
+use crate::layout::Grid;
 use crate::number::value_text;
 use crate::style::Style;
 
@@ -33,7 +33,7 @@ pub(super) fn text(report: &Report, style: Style) -> String {
     classes.removals();
     classes.devices();
     let mut grid = classes.grid();
-    grid.spare(&SPARED, style.width);
+    grid.omit(&SPARED, style.width);
     let mut text = grid.text(style);
     if let Some(left_out) = grid.left_out() {
         let left_out = format!("{left_out}: --json has all");

@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //! - [`write_report`], [`ReportOptions`]: the entry point.
-//! - `text`: the parts for people in their order. `classes`: requests by class. `tables`, `ranked`,
-//!   `grid`: files, processes, control groups. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
+//! - `text`: the parts for people in their order. `classes`: requests by class. `tables`, `ranked`:
+//!   files, processes, control groups. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -16,7 +16,6 @@ use crate::json;
 mod classes;
 pub(crate) mod closing;
 pub(crate) mod document;
-pub(crate) mod grid;
 mod options;
 mod ranked;
 mod records;

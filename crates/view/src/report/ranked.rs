@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 
 use cachewise_model::{
-    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Place, Row, Shown, Unit, field,
+    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Place, Row, Shown,
 };
 use cachewise_units::{PageSize, Pages};
 
-use super::grid::Grid;
 use super::options::ReportOptions;
-use crate::cell::{LEAST_WIDTH, Side, shortened, width, wrapped};
+use crate::cell::wrapped;
+use crate::layout::{Column, Grid};
 use crate::number::{grouped, value_text};
 
 /// Columns shown always; others only if a row has a value in them: for a counter more than zero,
@@ -65,17 +65,12 @@ pub(super) fn table(
     let mut grid = Grid::default();
     for field in worth_showing(part.columns(place), &rows) {
         let cells = rows.iter().map(|(row, _)| value_text(&field.of(row)));
-        grid.column(field.header, side(field), cells.collect());
+        grid.add(Column::of(field), cells.collect());
     }
     let line = options.style.width;
-    let name_header = part.name().map_or("", |field| field.header);
-    let names = rows.iter().map(|(_, name)| width(name));
-    let longest = names.max().unwrap_or(0).max(width(name_header));
-    grid.spare_for(longest.min(NAME_WIDTH), &headers(SPARED), line);
-    grid.spare_for(longest.min(LEAST_WIDTH), &headers(SPARED_LAST), line);
-    let room = grid.room(line);
-    let names = rows.iter().map(|(_, name)| shortened(name, room));
-    grid.column(name_header, Side::Left, names.collect());
+    let header = part.name().map_or("", |field| field.header);
+    let names = rows.iter().map(|(_, name)| name.clone()).collect();
+    grid.names((header, names), NAME_WIDTH, (&SPARED, &SPARED_LAST), line);
     let mut text = format!(
         "{}\n{}",
         options.style.bold(title),
@@ -88,10 +83,6 @@ pub(super) fn table(
         text += &format!("{}\n", wrapped(&elsewhere, line));
     }
     text
-}
-
-fn headers<const N: usize>(ids: [&str; N]) -> [&'static str; N] {
-    ids.map(|id| field(id).map_or("", |field| field.header))
 }
 
 /// Bytes of all kinds: requested pages, faults as a page each, direct I/O, writes.
@@ -128,13 +119,5 @@ fn is_something(field: &Field, row: &Row) -> bool {
             _ => true,
         },
         _ => true,
-    }
-}
-
-fn side(field: &Field) -> Side {
-    if field.unit == Unit::Text {
-        Side::Left
-    } else {
-        Side::Right
     }
 }

@@ -5,12 +5,10 @@
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
-use crate::cell::{LEAST_WIDTH, Side, cut, pad, shortened, width, wrapped};
+use crate::cell::{LEAST_WIDTH, width, wrapped};
+use crate::layout::{Column, Layout};
 use crate::number::{compact, grouped};
 use crate::style::Style;
-
-/// Space between two columns.
-const GAP: &str = "  ";
 
 /// Columns that are omitted if a line has no room for all, the first of them first. The order puts
 /// columns first that other tools show or that follow from others: hits follow from the total and
@@ -61,16 +59,15 @@ const OTHER_TEXT: usize = 12;
 /// and their width before any column is omitted for them.
 const WHOLE_TEXT: usize = 32;
 
-/// Widths and visibility of the columns, and the state of the header.
+/// The layout of the columns, and the state of the header.
 #[derive(Debug)]
 pub(super) struct Table {
-    widths: Vec<usize>,
-    last_is_text: bool,
-    /// The widest text in that column known in advance; 0 if none.
+    layout: Layout,
+    /// The widest text in the last column known in advance; 0 if none.
     widest_last: usize,
     room: Option<usize>,
-    /// Indexes of the columns that fit.
-    shown: Vec<usize>,
+    /// Indexes of the columns that the last header omits.
+    left_out: Vec<usize>,
     header_every: Option<usize>,
     rows: usize,
     /// Rows since the last header; `None` before the first.
@@ -83,17 +80,20 @@ impl Table {
         room: Option<usize>,
         header_every: Option<usize>,
     ) -> Self {
-        let mut widths: Vec<usize> = columns.iter().map(|field| usual_width(field)).collect();
-        let last_is_text = columns.last().is_some_and(|field| field.unit == Unit::Text);
-        if let (true, Some(last)) = (last_is_text, widths.last_mut()) {
-            *last = LAST_TEXT;
+        let mut layout = Layout::default();
+        for field in columns {
+            let text = (field.unit == Unit::Text).then_some((OTHER_TEXT, WHOLE_TEXT));
+            let column = Column::of(field);
+            layout.column(Column { text, ..column }, usual_width(field.unit));
+        }
+        if layout.ends_with_text() {
+            layout.set_last_width(LAST_TEXT);
         }
         Table {
-            widths,
-            last_is_text,
+            layout,
             widest_last: 0,
             room,
-            shown: Vec::new(),
+            left_out: Vec::new(),
             header_every,
             rows: 0,
             since_header: None,
@@ -132,33 +132,22 @@ impl Table {
     /// Widens the columns for later rows.
     pub(super) fn fit(&mut self, row: &Row, columns: &[&Field]) {
         let cells: Vec<String> = texts(row, columns);
-        self.grow(&cells);
-        if let (true, Some(last), Some(width_now)) =
-            (self.last_is_text, cells.last(), self.widths.last_mut())
-        {
+        self.layout.grow(&cells);
+        if let (true, Some(last)) = (self.layout.ends_with_text(), cells.last()) {
             self.widest_last = self.widest_last.max(width(last));
-            *width_now = self.widest_last.clamp(LEAST_WIDTH, LAST_TEXT);
+            let usual = self.widest_last.clamp(LEAST_WIDTH, LAST_TEXT);
+            self.layout.set_last_width(usual);
         }
-    }
-
-    fn grow(&mut self, cells: &[String]) -> bool {
-        let mut grown = false;
-        let before_last_text = cells.len() - usize::from(self.last_is_text);
-        for (width_now, cell) in self.widths.iter_mut().zip(&cells[..before_last_text]) {
-            grown |= width(cell) > *width_now;
-            *width_now = width(cell).max(*width_now);
-        }
-        grown
     }
 
     fn line(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
         let cells = texts(row, columns);
-        let grown = self.grow(&cells);
-        let shown = self.fitting(columns);
+        let grown = self.layout.grow(&cells);
         let mut note = String::new();
-        if shown != self.shown {
-            note = self.left_out(columns, &shown);
-            self.shown = shown;
+        let left_out = self.without_room();
+        if left_out != self.left_out || self.since_header.is_none() {
+            note = self.note(&left_out);
+            self.left_out = left_out;
             // Values below another header would be misread.
             self.since_header = None;
         }
@@ -168,97 +157,36 @@ impl Table {
             (Some(rows), Some(every)) => grown || rows >= every.max(1),
             (Some(_), None) => false,
         };
-        let line = self.joined(columns, |place| &cells[place]);
+        let line = self.layout.line(self.room, |place| &cells[place]);
         if due {
             self.since_header = Some(1);
-            let header = self.joined(columns, |place| columns[place].header);
-            return format!("{note}{}\n{line}\n", style.bold(&header));
+            let header = style.bold(&self.layout.headers(self.room));
+            return format!("{note}{header}\n{line}\n");
         }
         self.since_header = self.since_header.map(|rows| rows + 1);
         format!("{line}\n")
     }
 
-    /// Indexes of the columns that fit.
-    fn fitting(&self, columns: &[&Field]) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..columns.len()).collect();
-        let Some(room) = self.room else {
-            return places;
-        };
-        for spared in SPARED {
-            if self.taken(&places, columns) <= room {
-                break;
-            }
-            places.retain(|place| columns[*place].id != spared);
+    /// Omits the columns without room; returns their indexes.
+    fn without_room(&mut self) -> Vec<usize> {
+        self.layout.show_all();
+        if let Some(room) = self.room {
+            self.layout.omit(&SPARED, room);
         }
-        places
-    }
-
-    /// Width of these columns; `None` if even that does not fit.
-    fn taken(&self, places: &[usize], columns: &[&Field]) -> usize {
-        let widths: usize = places.iter().map(|place| self.least(*place, columns)).sum();
-        widths + places.len().saturating_sub(1) * GAP.len()
-    }
-
-    fn least(&self, place: usize, columns: &[&Field]) -> usize {
-        match self.is_cut(place, columns) {
-            true => self.widths[place].min(WHOLE_TEXT),
-            false => self.widths[place],
-        }
-    }
-
-    /// Whether it is a text that is shortened: all but the last column, which has its own rule.
-    fn is_cut(&self, place: usize, columns: &[&Field]) -> bool {
-        self.room.is_some() && columns[place].unit == Unit::Text && place + 1 < columns.len()
+        let mut left_out = self.layout.omitted().to_vec();
+        left_out.sort_unstable();
+        left_out
     }
 
     /// Note on omitted columns, and how to show them.
-    fn left_out(&self, columns: &[&Field], shown: &[usize]) -> String {
-        let out: Vec<&str> = (0..columns.len())
-            .filter(|place| !shown.contains(place))
-            .map(|place| columns[place].header)
-            .collect();
-        match (out.is_empty(), self.room) {
-            (false, Some(room)) => {
-                let note = format!("no room for {}: --columns shows them", out.join(", "));
+    fn note(&self, left_out: &[usize]) -> String {
+        match (self.layout.no_room_for(left_out), self.room) {
+            (Some(note), Some(room)) => {
+                let note = format!("{note}: --columns shows them");
                 format!("{}\n", wrapped(&note, room))
             }
             _ => String::new(),
         }
-    }
-
-    fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
-        let mut line = String::new();
-        // The remaining width.
-        let is_cut = |place: &usize| self.is_cut(*place, columns);
-        let texts: usize = self
-            .shown
-            .iter()
-            .filter(|place| is_cut(place))
-            .map(|place| self.least(*place, columns))
-            .sum();
-        let mut free = match self.room {
-            Some(room) => (room + texts).saturating_sub(self.taken(&self.shown, columns)),
-            None => 0,
-        };
-        for place in &self.shown {
-            if !line.is_empty() {
-                line += GAP;
-            }
-            let (text, is_last) = (text(*place), place + 1 == columns.len());
-            match self.room {
-                Some(room) if is_last && self.last_is_text => {
-                    line += &shortened(text, room.saturating_sub(width(&line)));
-                }
-                _ if is_last && self.last_is_text => line += text,
-                _ if self.is_cut(*place, columns) => {
-                    let width = self.widths[*place].min(free.max(OTHER_TEXT));
-                    free = free.saturating_sub(width);
-                    line += &pad(&cut(text, width), width, Side::Left);
-                }
-                _ => line += &pad(text, self.widths[*place], side(columns[*place])),
-            }
-        }
-        line.trim_end().to_owned()
     }
 }
 
@@ -269,25 +197,16 @@ fn texts(row: &Row, columns: &[&Field]) -> Vec<String> {
         .collect()
 }
 
-fn side(field: &Field) -> Side {
-    if field.unit.is_number() {
-        Side::Right
-    } else {
-        Side::Left
-    }
-}
-
 /// Wide enough for common values, so that widths seldom grow.
-fn usual_width(field: &Field) -> usize {
-    let usual = match field.unit {
+fn usual_width(unit: Unit) -> usize {
+    match unit {
         Unit::Count | Unit::Pages | Unit::Seconds | Unit::Factor => 8,
         Unit::Bytes => "1023.9MiB".len(),
         Unit::Ratio => "100.00%".len(),
         Unit::Id => 7,
         Unit::Time => "00:00:00".len(),
         Unit::Text => OTHER_TEXT,
-    };
-    usual.max(width(field.header))
+    }
 }
 
 #[cfg(test)]

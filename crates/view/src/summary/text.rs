@@ -8,9 +8,9 @@ use cachewise_model::{
 use super::gap::gap_text;
 use super::options::SummaryOptions;
 use crate::cell::{Side, wrapped};
+use crate::layout::Grid;
 use crate::number::{figure, length, marked};
 use crate::number::{grouped, value_text};
-use crate::report::grid::Grid;
 use crate::report::{ReportOptions, closing, lost_text, tables};
 
 /// Fields shown by default, if one of them is more than zero.
@@ -181,7 +181,7 @@ fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
         _ => String::new(),
     });
     grid.column("IN ALL", Side::Right, totals.collect());
-    grid.spare(&SPARED, options.style.width);
+    grid.omit(&SPARED, options.style.width);
     let left_out = grid.left_out().map(|text| {
         let text = format!("{text}: --json has all");
         format!("{}\n", wrapped(&text, options.style.width))
@@ -238,7 +238,7 @@ fn stalls(summary: &Summary, options: &SummaryOptions) -> String {
             _ => String::new(),
         }),
     );
-    grid.spare(&["AT"], options.style.width);
+    grid.omit(&["AT"], options.style.width);
     format!("{title}\n{}", grid.text(options.style))
 }
 
