@@ -5,13 +5,13 @@
 
 use crate::counter::Counter;
 use crate::exactness::Exactness;
+use crate::interval::Interval;
 use crate::law::{Law, Verdict};
 use crate::ledger::Ledger;
 use crate::lost::Lost;
 use crate::measured::{Count, Measured};
 use crate::reason::Reason;
 use crate::report::Report;
-use crate::stretch::Stretch;
 
 /// The counters of a row that have to agree with each other.
 const OF_READS: [Counter; 5] = [
@@ -100,7 +100,7 @@ pub fn laws(report: &Report) -> Vec<Law> {
     laws
 }
 
-impl Stretch {
+impl Interval {
     /// Marks the rows of the interval that contradict themselves, and its sum; counts the files, processes and groups
     /// among them as `contradictions`.
     pub fn mark_contradictions(&mut self) {
@@ -239,8 +239,8 @@ mod tests {
         }
     }
 
-    fn empty() -> Stretch {
-        Stretch {
+    fn empty() -> Interval {
+        Interval {
             time: "t".into(),
             elapsed: std::time::Duration::from_secs(1),
             page_size: None,
@@ -265,32 +265,32 @@ mod tests {
         let mut right = sample::file("/right", 4096);
         right.ledger.set(Counter::ReadRequestedPages, 1);
         right.ledger.set(Counter::ReadMissedPages, 1);
-        let mut stretch = Stretch {
+        let mut interval = Interval {
             ledger: [&wrong.ledger, &right.ledger].into_iter().sum(),
             files: vec![wrong, right],
             ..empty()
         };
-        stretch.mark_contradictions();
-        let marks: Vec<_> = stretch
+        interval.mark_contradictions();
+        let marks: Vec<_> = interval
             .files
             .iter()
             .map(|row| row.ledger.is_exact())
             .collect();
         assert_eq!(marks, [false, true]);
         assert!(
-            !stretch.ledger.is_exact(),
+            !interval.ledger.is_exact(),
             "the sum has the wrong row in it"
         );
-        assert_eq!(stretch.lost, [Lost::new("contradictions", 1)]);
+        assert_eq!(interval.lost, [Lost::new("contradictions", 1)]);
         let mut sum = empty();
         sum.ledger.set(Counter::ReadHitPages, 1);
         sum.mark_contradictions();
         assert_eq!(sum.lost.len(), 1, "a sum without rows too");
-        stretch.files.remove(0);
-        stretch.ledger = stretch.files[0].ledger.clone();
-        stretch.lost.clear();
-        stretch.mark_contradictions();
-        assert_eq!(stretch.lost, [], "nothing is wrong");
+        interval.files.remove(0);
+        interval.ledger = interval.files[0].ledger.clone();
+        interval.lost.clear();
+        interval.mark_contradictions();
+        assert_eq!(interval.lost, [], "nothing is wrong");
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //! - `shown`: columns of tables, and the order of their rows.
 //! - `measure`: numbers of a measurement.
 //! - `system`: numbers of the machine or a control group.
-//! - `stretch`: activity in one interval, for live views and recordings; `stretch_report`: a report of it.
+//! - `interval`: activity in one interval, for live views and recordings; `interval_report`: a report of it.
 //! - `summary`: statistics of a recording.
 //! - `report`, `parts`, `exit`, `lost`: results of a run.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
@@ -46,6 +46,8 @@ mod field;
 mod fields;
 mod finding;
 mod findings;
+mod interval;
+mod interval_report;
 mod kind;
 mod law;
 mod laws;
@@ -63,8 +65,6 @@ mod row;
 mod row_laws;
 mod seldom;
 mod shown;
-mod stretch;
-mod stretch_report;
 mod summary;
 mod system;
 mod unit;
@@ -79,6 +79,7 @@ pub use field::Field;
 pub use fields::FIELDS;
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, RULES, Rule, blind, diagnose};
+pub use interval::{Interval, Sum, Use};
 pub use kind::Kind;
 pub use law::{Law, LawScope, Relation, Side, Verdict};
 pub use laws::{contradicts_itself, laws, mark_contradiction};
@@ -99,7 +100,6 @@ pub use row_laws::{
 };
 pub use seldom::{Group, Seldom};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
-pub use stretch::{Stretch, Sum, Use};
 pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};
 pub use system::System;
 pub use unit::Unit;

@@ -12,10 +12,10 @@ use crate::exactness::Exactness;
 use crate::field::Field;
 use crate::finding::Finding;
 use crate::findings::Blind;
+use crate::interval::Interval;
 use crate::kind::Kind;
 use crate::measured::Measured;
 use crate::report::Backend;
-use crate::stretch::Stretch;
 use crate::value::Value;
 
 /// Statistics of a recording.
@@ -45,7 +45,7 @@ pub struct Summary {
     pub sessions: u64,
     /// The whole time as one interval: counts summed, gauges at the end. Its parts are the most
     /// active ones.
-    pub total: Stretch,
+    pub total: Interval,
     /// Statistics of each field of the machine.
     pub spreads: Vec<Spread>,
     /// Time lost waiting.

@@ -180,11 +180,14 @@ mod tests {
 
     #[test]
     fn since_subtracts_counters_and_keeps_gauges() {
-        let stretch = system(7).since(&system(4));
-        assert_eq!(stretch.oom_kills, Measured::Exact(3), "three were added");
-        assert_eq!(stretch.cached_bytes, Measured::Exact(7), "seven are there");
-        let old = stretch.with_estimated_gauges(Reason::ReadBefore);
-        assert_eq!(old.oom_kills, stretch.oom_kills, "what was added was added");
+        let interval = system(7).since(&system(4));
+        assert_eq!(interval.oom_kills, Measured::Exact(3), "three were added");
+        assert_eq!(interval.cached_bytes, Measured::Exact(7), "seven are there");
+        let old = interval.with_estimated_gauges(Reason::ReadBefore);
+        assert_eq!(
+            old.oom_kills, interval.oom_kills,
+            "what was added was added"
+        );
         assert_eq!(
             old.cached_bytes,
             Measured::Estimated(7, Reason::ReadBefore),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Ledger, Lost, Measured, Missing,
-    ProcessRow, Reason, Stretch, System,
+    CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Lost, Measured, Missing,
+    ProcessRow, Reason, System,
 };
 
 use crate::columns::TableLayout;
@@ -83,14 +83,14 @@ impl<'a> RowOut<'a> {
     }
 
     pub(crate) fn machine(mut self, sample: &Sample, milliseconds: i64) -> Vec<Cell> {
-        let stretch = &sample.stretch;
+        let interval = &sample.interval;
         self.number(difference(milliseconds as u64, 0));
-        self.number(nanoseconds(stretch.elapsed));
+        self.number(nanoseconds(interval.elapsed));
         self.number(nanoseconds(sample.suspended));
-        self.count(stretch.device_read_bytes);
-        self.count(stretch.device_write_bytes);
-        self.ledger(&stretch.ledger);
-        self.system(&stretch.system);
+        self.count(interval.device_read_bytes);
+        self.count(interval.device_write_bytes);
+        self.ledger(&interval.ledger);
+        self.system(&interval.system);
         self.cells
     }
 
@@ -259,7 +259,7 @@ impl RowIn<'_> {
         let device_write_bytes = self.count()?;
         let ledger = self.ledger()?;
         Ok(Sample {
-            stretch: Stretch {
+            interval: Interval {
                 time: format!("{time:.3}"),
                 elapsed,
                 page_size: None,

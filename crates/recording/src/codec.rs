@@ -1,6 +1,6 @@
 //! Samples as differences to the ones before: [`Encoder`], [`Decoder`].
 
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use cachewise_units::PageSize;
 
 use crate::cells::{RowIn, RowOut};
@@ -32,17 +32,17 @@ impl Encoder {
     }
 
     pub(crate) fn put(&mut self, sample: &Sample, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
-        let stretch = &sample.stretch;
-        let time: jiff::Timestamp = (stretch.time.parse())
+        let interval = &sample.interval;
+        let time: jiff::Timestamp = (interval.time.parse())
             .map_err(|error| ErrorKind::Sample(format!("the sample's time: {error}")))?;
         let names = &mut self.names;
         let rows = RowKind::ALL.map(|which| match which {
             RowKind::Machine => vec![RowOut::new(names).machine(sample, time.as_millisecond())],
-            RowKind::Process => rows(&stretch.processes, |row| RowOut::new(names).process(row)),
-            RowKind::File => rows(&stretch.files, |row| RowOut::new(names).file(row)),
-            RowKind::Cgroup => rows(&stretch.cgroups, |row| RowOut::new(names).cgroup(row)),
-            RowKind::Device => rows(&stretch.devices, |row| RowOut::new(names).device(row)),
-            RowKind::Lost => rows(&stretch.lost, |row| RowOut::new(names).lost(row)),
+            RowKind::Process => rows(&interval.processes, |row| RowOut::new(names).process(row)),
+            RowKind::File => rows(&interval.files, |row| RowOut::new(names).file(row)),
+            RowKind::Cgroup => rows(&interval.cgroups, |row| RowOut::new(names).cgroup(row)),
+            RowKind::Device => rows(&interval.devices, |row| RowOut::new(names).device(row)),
+            RowKind::Lost => rows(&interval.lost, |row| RowOut::new(names).lost(row)),
         });
         self.names.tell(out);
         for ((which, table), rows) in RowKind::ALL.iter().zip(&mut self.tables).zip(&rows) {
@@ -96,25 +96,25 @@ impl Decoder {
                     (None, _) => {}
                     (Some(RowKind::Machine), sample) => *sample = Some(row.machine()?),
                     (Some(_), None) => return Err(Malformed("the machine comes first")),
-                    (Some(which), Some(sample)) => add(&mut sample.stretch, which, row)?,
+                    (Some(which), Some(sample)) => add(&mut sample.interval, which, row)?,
                 }
                 Ok(())
             })?;
         }
         let mut sample: Sample = sample.ok_or(Malformed("nothing of the machine is in it"))?;
-        sample.stretch.page_size = self.page_size;
+        sample.interval.page_size = self.page_size;
         Ok(sample)
     }
 }
 
-fn add(stretch: &mut Stretch, which: RowKind, row: RowIn<'_>) -> Result<(), Malformed> {
+fn add(interval: &mut Interval, which: RowKind, row: RowIn<'_>) -> Result<(), Malformed> {
     match which {
         RowKind::Machine => {}
-        RowKind::Process => stretch.processes.push(row.process()?),
-        RowKind::File => stretch.files.push(row.file()?),
-        RowKind::Cgroup => stretch.cgroups.push(row.cgroup()?),
-        RowKind::Device => stretch.devices.push(row.device()?),
-        RowKind::Lost => stretch.lost.push(row.lost()?),
+        RowKind::Process => interval.processes.push(row.process()?),
+        RowKind::File => interval.files.push(row.file()?),
+        RowKind::Cgroup => interval.cgroups.push(row.cgroup()?),
+        RowKind::Device => interval.devices.push(row.device()?),
+        RowKind::Lost => interval.lost.push(row.lost()?),
     }
     Ok(())
 }

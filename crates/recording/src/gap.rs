@@ -23,8 +23,8 @@ pub struct Gaps {
 impl Gaps {
     /// Returns the gap before or in this sample, which was due after `interval`.
     pub fn find(&mut self, sample: &Sample, interval: Duration) -> Option<Gap> {
-        let end: Timestamp = sample.stretch.time.parse().ok()?;
-        let elapsed = sample.stretch.elapsed;
+        let end: Timestamp = sample.interval.time.parse().ok()?;
+        let elapsed = sample.interval.elapsed;
         let begin = SignedDuration::try_from(elapsed)
             .ok()
             .and_then(|elapsed| end.checked_sub(elapsed).ok())?;
@@ -87,10 +87,10 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn sample(time: &str, elapsed: Duration) -> Sample {
-        let mut stretch = example();
-        stretch.time = format!("2026-01-02T{time}Z");
-        stretch.elapsed = elapsed;
-        Sample::from_stretch(stretch)
+        let mut interval = example();
+        interval.time = format!("2026-01-02T{time}Z");
+        interval.elapsed = elapsed;
+        Sample::from_interval(interval)
     }
 
     #[test]

@@ -18,12 +18,12 @@
 //! # let interval = cachewise_recording::example();
 //! let session = Session::new("box", "6.18", 4096, Backend::default());
 //! let mut writer = Writer::create(&file, session, Limits::default())?;
-//! writer.write(&Sample::from_stretch(interval))?;
+//! writer.write(&Sample::from_interval(interval))?;
 //! drop(writer);
 //!
 //! let mut reader = Reader::open(&file)?;
 //! let sample = reader.next()?.expect("one was written");
-//! assert_eq!(sample.stretch.time, "2026-01-02T03:04:05.000Z");
+//! assert_eq!(sample.interval.time, "2026-01-02T03:04:05.000Z");
 //! assert!(reader.problems().is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use cachewise_model::{
-    Count, Counter, Exit, FileRow, Ledger, Measured, Missing, ProcessRow, Reason, Stretch,
+    Count, Counter, Exit, FileRow, Interval, Ledger, Measured, Missing, ProcessRow, Reason,
 };
 use cachewise_units::{Bytes, PageSize};
 
@@ -15,9 +15,9 @@ const MOST_GROUPS: usize = 1024;
 
 /// Keeps the `top` most active processes and files, each list the most active first, and sums up
 /// the others in one more row. Drops idle rows and the pairs of process and file.
-pub fn reduce(stretch: &mut Stretch, top: usize) {
-    stretch.uses.clear();
-    stretch.processes.retain(|row| {
+pub fn reduce(interval: &mut Interval, top: usize) {
+    interval.uses.clear();
+    interval.processes.retain(|row| {
         let nothing = |count: Count| count.known().unwrap_or(0) == 0;
         !row.ledger.is_zero()
             || row.cpu_seconds.known().unwrap_or(0.0) > 0.0
@@ -29,21 +29,21 @@ pub fn reduce(stretch: &mut Stretch, top: usize) {
         (activity(&row.ledger), (cpu * 1e9) as u64)
     };
     cut(
-        &mut stretch.processes,
+        &mut interval.processes,
         top,
         of_process,
         add_process,
         no_process,
     );
     cut(
-        &mut stretch.files,
+        &mut interval.files,
         top,
         |row| activity(&row.ledger),
         |sum, row| sum.ledger += &row.ledger,
         no_file,
     );
-    for_groups(&mut stretch.cgroups, |row| activity(&row.ledger));
-    for_groups(&mut stretch.devices, |row| activity(&row.ledger));
+    for_groups(&mut interval.cgroups, |row| activity(&row.ledger));
+    for_groups(&mut interval.devices, |row| activity(&row.ledger));
 }
 
 /// Returns the activity in a ledger: pages that were requested or moved.
@@ -162,19 +162,19 @@ mod tests {
 
     #[test]
     fn the_most_active_stay_and_the_sum_is_the_same() {
-        let mut stretch = crate::example();
-        stretch.processes = (1..=9)
+        let mut interval = crate::example();
+        interval.processes = (1..=9)
             .map(|pid| process(pid, u64::from(pid) * 10))
             .collect();
-        stretch.processes.push(ProcessRow {
+        interval.processes.push(ProcessRow {
             cpu_seconds: Measured::Exact(0.0),
             ..process(99, 0)
         });
-        let sum: Ledger = stretch.processes.iter().map(|row| &row.ledger).sum();
-        reduce(&mut stretch, 3);
-        let pids: Vec<u32> = stretch.processes.iter().map(|row| row.pid).collect();
+        let sum: Ledger = interval.processes.iter().map(|row| &row.ledger).sum();
+        reduce(&mut interval, 3);
+        let pids: Vec<u32> = interval.processes.iter().map(|row| row.pid).collect();
         assert_eq!(pids, [9, 8, 7, 0], "the most active first, then all others");
-        let others = &stretch.processes[3];
+        let others = &interval.processes[3];
         assert!(others.is_all_others(), "the last is nobody in particular");
         assert_eq!(
             others.ledger[Counter::ReadRequestedPages],
@@ -182,22 +182,22 @@ mod tests {
             "six of them"
         );
         assert_eq!(others.cpu_seconds, Measured::Exact(1.5), "their time too");
-        let after: Ledger = stretch.processes.iter().map(|row| &row.ledger).sum();
+        let after: Ledger = interval.processes.iter().map(|row| &row.ledger).sum();
         assert_eq!(after, sum, "nothing is lost");
     }
 
     #[test]
     fn few_have_no_row_for_others() {
-        let mut stretch = crate::example();
-        stretch.processes = vec![process(1, 1), process(2, 2)];
-        reduce(&mut stretch, 2);
-        assert_eq!(stretch.processes.len(), 2, "there are no others");
+        let mut interval = crate::example();
+        interval.processes = vec![process(1, 1), process(2, 2)];
+        reduce(&mut interval, 2);
+        assert_eq!(interval.processes.len(), 2, "there are no others");
     }
 
     #[test]
     fn a_row_of_what_found_no_room_is_among_the_others() {
-        let mut stretch = crate::example();
-        stretch.processes = vec![
+        let mut interval = crate::example();
+        interval.processes = vec![
             ProcessRow {
                 command: Measured::Missing(MANY),
                 ..process(0, 1_000)
@@ -205,8 +205,8 @@ mod tests {
             process(2, 2),
             process(3, 3),
         ];
-        reduce(&mut stretch, 1);
-        let rows: Vec<(u32, u64)> = stretch
+        reduce(&mut interval, 1);
+        let rows: Vec<(u32, u64)> = interval
             .processes
             .iter()
             .map(|row| (row.pid, row.ledger[Counter::ReadRequestedPages]))

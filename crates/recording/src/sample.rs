@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Ledger, Measured, Stretch, System};
+use cachewise_model::{Interval, Ledger, Measured, System};
 use cachewise_units::PageSize;
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// The counters since the sample before; pairs of process and file are not recorded.
-    pub stretch: Stretch,
+    pub interval: Interval,
     /// The part of the interval during which the machine was suspended.
     pub suspended: Duration,
     /// Whether recording began with it. Set on reading.
@@ -21,9 +21,9 @@ pub struct Sample {
 impl Sample {
     /// A sample of a machine that did not sleep.
     #[must_use]
-    pub fn from_stretch(stretch: Stretch) -> Sample {
+    pub fn from_interval(interval: Interval) -> Sample {
         Sample {
-            stretch,
+            interval,
             suspended: Duration::ZERO,
             begins: false,
             after_loss: false,
@@ -34,8 +34,8 @@ impl Sample {
 /// Returns an idle interval, for examples.
 #[doc(hidden)]
 #[must_use]
-pub fn example() -> Stretch {
-    Stretch {
+pub fn example() -> Interval {
+    Interval {
         time: "2026-01-02T03:04:05.000Z".into(),
         elapsed: Duration::from_secs(1),
         page_size: Some(PageSize::SMALLEST),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stretch_weighs_by_its_length() {
+    fn a_long_interval_weighs_by_its_length() {
         let mut spreads = Spreads::default();
         spreads.add(&row(0, 100, 1));
         spreads.add(&row(0, 0, 99));

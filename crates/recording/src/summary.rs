@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Reason,
-    Report, Row, Stall, Stretch, Summary, Value, blind, field,
+    CgroupRow, DeviceRow, FileRow, Gap, Interval, Ledger, Lost, Measured, Missing, ProcessRow,
+    Reason, Report, Row, Stall, Summary, Value, blind, field,
 };
 use cachewise_units::PageSize;
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ impl Range {
         if *self == Range::default() {
             return true;
         }
-        sample.stretch.time.parse::<Timestamp>().is_ok_and(|time| {
+        sample.interval.time.parse::<Timestamp>().is_ok_and(|time| {
             self.from.is_none_or(|from| time > from) && self.to.is_none_or(|to| time <= to)
         })
     }
@@ -104,7 +104,7 @@ struct Sums {
     sessions: u64,
     samples: u64,
     begin: String,
-    machine: Stretch,
+    machine: Interval,
     processes: Parts<(u32, Option<u64>), ProcessRow>,
     files: Parts<(String, u64, Option<PathBuf>), FileRow>,
     cgroups: Parts<Option<String>, CgroupRow>,
@@ -155,54 +155,54 @@ impl Sums {
     }
 
     fn add(&mut self, sample: Sample, gap: Option<Gap>, session: &Session) {
-        let mut stretch = sample.stretch;
+        let mut interval = sample.interval;
         if self.samples == 0 || sample.begins {
             self.sessions += 1;
             self.session = session.clone();
         }
         gap.into_iter().for_each(|gap| self.add_gap(gap));
-        let row = stretch.row();
+        let row = interval.row();
         self.spreads.add(&row);
         for ((_, _, _, ratio), worst) in STALLS.iter().zip(&mut self.worst) {
             let share = known(ratio, &row).known();
             if let Some(share) = share
                 && worst.as_ref().is_none_or(|(most, _)| share > *most)
             {
-                *worst = Some((share, stretch.time.clone()));
+                *worst = Some((share, interval.time.clone()));
             }
         }
-        for row in stretch.processes.drain(..) {
+        for row in interval.processes.drain(..) {
             self.processes
                 .add((row.pid, row.started.known()), row, ProcessRow::append);
         }
-        for row in stretch.files.drain(..) {
+        for row in interval.files.drain(..) {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
             self.files.add(key, row, FileRow::append);
         }
-        for row in stretch.cgroups.drain(..) {
+        for row in interval.cgroups.drain(..) {
             self.cgroups
                 .add(row.path.clone().known(), row, CgroupRow::append);
         }
-        for row in stretch.devices.drain(..) {
+        for row in interval.devices.drain(..) {
             self.devices.add(row.device.clone(), row, DeviceRow::append);
         }
-        for row in stretch.lost.drain(..) {
+        for row in interval.lost.drain(..) {
             self.lost.add(row.id, row, |sum, later| {
                 sum.count = sum.count.saturating_add(later.count);
             });
         }
         if self.samples == 0 {
-            self.begin = begin(&stretch);
-            self.machine = stretch;
+            self.begin = begin(&interval);
+            self.machine = interval;
         } else {
             let machine = &mut self.machine;
-            machine.ledger += &stretch.ledger;
-            machine.elapsed += stretch.elapsed;
-            machine.time = stretch.time;
-            machine.system = machine.system.followed_by(&stretch.system);
-            machine.device_read_bytes = machine.device_read_bytes.plus(stretch.device_read_bytes);
+            machine.ledger += &interval.ledger;
+            machine.elapsed += interval.elapsed;
+            machine.time = interval.time;
+            machine.system = machine.system.followed_by(&interval.system);
+            machine.device_read_bytes = machine.device_read_bytes.plus(interval.device_read_bytes);
             machine.device_write_bytes =
-                machine.device_write_bytes.plus(stretch.device_write_bytes);
+                machine.device_write_bytes.plus(interval.device_write_bytes);
         }
         self.samples += 1;
         if self.processes.is_full() || self.files.is_full() || self.cgroups.is_full() {
@@ -220,20 +220,20 @@ impl Sums {
     /// Sums up the least active processes and files, and drops the least active control groups, there being
     /// too many.
     fn crowd(&mut self) {
-        let mut stretch = crate::sample::example();
-        stretch.processes = std::mem::take(&mut self.processes).rows;
-        stretch.files = std::mem::take(&mut self.files).rows;
-        stretch.cgroups = std::mem::take(&mut self.cgroups).rows;
-        reduce(&mut stretch, MOST_PARTS / 2);
-        for row in stretch.processes {
+        let mut interval = crate::sample::example();
+        interval.processes = std::mem::take(&mut self.processes).rows;
+        interval.files = std::mem::take(&mut self.files).rows;
+        interval.cgroups = std::mem::take(&mut self.cgroups).rows;
+        reduce(&mut interval, MOST_PARTS / 2);
+        for row in interval.processes {
             self.processes
                 .add((row.pid, row.started.known()), row, ProcessRow::append);
         }
-        for row in stretch.files {
+        for row in interval.files {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
             self.files.add(key, row, FileRow::append);
         }
-        for row in stretch.cgroups {
+        for row in interval.cgroups {
             self.cgroups
                 .add(row.path.clone().known(), row, CgroupRow::append);
         }
@@ -279,7 +279,7 @@ impl Sums {
             self.session.kernel.clone(),
         );
         report.backend = self.session.backend();
-        let report = report.of_stretch(&total);
+        let report = report.of_interval(&total);
         Summary {
             blind: blind(&report),
             findings: report.findings,
@@ -313,12 +313,12 @@ fn known(id: &str, row: &Row) -> Measured<f64> {
 }
 
 /// Returns the begin of an interval, as RFC 3339.
-fn begin(stretch: &Stretch) -> String {
-    let begin = stretch.time.parse::<Timestamp>().ok().and_then(|end| {
-        let elapsed: Duration = stretch.elapsed;
+fn begin(interval: &Interval) -> String {
+    let begin = interval.time.parse::<Timestamp>().ok().and_then(|end| {
+        let elapsed: Duration = interval.elapsed;
         end.checked_sub(elapsed).ok()
     });
-    begin.map_or(stretch.time.clone(), |begin| format!("{begin:.3}"))
+    begin.map_or(interval.time.clone(), |begin| format!("{begin:.3}"))
 }
 
 /// Rows of one kind, summed up by what they are of.

@@ -5,7 +5,7 @@ use std::path::Path;
 use cachewise_model::{Counter, Measured, Missing, Reason};
 use cachewise_recording::{History, Limits, Range, Reader, Sample, Writer};
 use proptest::prelude::*;
-use support::{limits, measured, numbers, record, second, session, stretch};
+use support::{interval, limits, measured, numbers, record, second, session};
 
 mod support;
 
@@ -23,23 +23,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_sample_comes_back(stretches in proptest::collection::vec(stretch(), 1..8), key_every in 1..5_u32) {
+    fn every_sample_comes_back(intervals in proptest::collection::vec(interval(), 1..8), key_every in 1..5_u32) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r");
         let limits = Limits { key_every, ..Limits::default() };
         let mut writer = Writer::create(&path, session(), limits).unwrap();
-        for stretch in &stretches {
-            writer.write(&Sample::from_stretch(stretch.clone())).unwrap();
+        for interval in &intervals {
+            writer.write(&Sample::from_interval(interval.clone())).unwrap();
         }
         let back = read(&path);
-        prop_assert_eq!(back.len(), stretches.len(), "as many as were written");
-        for (back, stretch) in back.iter().zip(&stretches) {
-            prop_assert_eq!(&back.stretch, stretch, "with every quality and reason");
+        prop_assert_eq!(back.len(), intervals.len(), "as many as were written");
+        for (back, interval) in back.iter().zip(&intervals) {
+            prop_assert_eq!(&back.interval, interval, "with every quality and reason");
         }
         let mut history = History::open(&path, Range::default()).unwrap();
-        for number in (0..stretches.len()).rev() {
+        for number in (0..intervals.len()).rev() {
             let sample = history.get(number).unwrap().unwrap();
-            prop_assert_eq!(&sample.stretch, &stretches[number], "and by number, backwards");
+            prop_assert_eq!(&sample.interval, &intervals[number], "and by number, backwards");
         }
     }
 
@@ -59,7 +59,7 @@ fn a_recording_of_the_first_version_is_read() {
     }
     let samples = read(&path);
     assert_eq!(samples.len(), 10, "all of it");
-    let last = &samples[9].stretch;
+    let last = &samples[9].interval;
     assert_eq!(last.time, "2026-01-02T03:04:14.000Z", "its time");
     assert_eq!(last.ledger[Counter::ReadRequestedPages], 9, "its counts");
     assert_eq!(
@@ -81,7 +81,7 @@ fn a_recording_of_the_first_version_is_read() {
 }
 
 fn time(number: u64) -> Option<jiff::Timestamp> {
-    second(number).stretch.time.parse().ok()
+    second(number).interval.time.parse().ok()
 }
 
 #[test]
@@ -97,7 +97,11 @@ fn a_part_of_the_time_is_numbered_from_its_first_sample() {
     assert_eq!(history.len(), 4, "after the one and up to the other");
     for (number, expected) in [(3, 9), (0, 6), (1, 7)] {
         let sample = history.get(number).unwrap().unwrap();
-        assert_eq!(sample.stretch, second(expected).stretch, "number {number}");
+        assert_eq!(
+            sample.interval,
+            second(expected).interval,
+            "number {number}"
+        );
     }
     assert!(history.get(4).unwrap().is_none(), "no more than that");
 }
@@ -114,7 +118,7 @@ fn a_part_that_is_gone_is_not_taken_for_another() {
     let error = history.get(0).unwrap_err();
     assert!(error.to_string().contains("taken away"), "{error}");
     let sample = history.get(last).unwrap().unwrap();
-    assert_eq!(sample.stretch, second(1_999).stretch, "the rest is there");
+    assert_eq!(sample.interval, second(1_999).interval, "the rest is there");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 
 use crate::remote::EngineSettings;
 
@@ -59,7 +59,7 @@ impl SettingValue for Duration {
         if unit.split_once('|').is_some_and(|(_, zero)| zero == text) {
             return Ok(Self::ZERO);
         }
-        let interval = text.parse().map(Interval::get);
+        let interval = text.parse().map(Period::get);
         interval.map_err(|error| error.to_string())
     }
 

@@ -45,9 +45,9 @@ fn ms(time: Duration) -> f64 {
 
 /// With a new interval, and with a key that moves.
 fn measured(rows: u32, keys: &str) -> (Duration, Duration) {
-    let stretch = many(rows);
+    let interval = many(rows);
     let mut view = View::new(160, 50);
-    view.feed(stretch.clone());
+    view.feed(interval.clone());
     for letter in keys.chars() {
         match letter {
             '\n' => view.code(KeyCode::Enter),
@@ -55,9 +55,9 @@ fn measured(rows: u32, keys: &str) -> (Duration, Duration) {
         };
     }
     let fed = median(|| {
-        let stretch = stretch.clone();
+        let interval = interval.clone();
         let before = cpu();
-        view.feed(stretch);
+        view.feed(interval);
         cpu() - before
     });
     let moved = median(|| {

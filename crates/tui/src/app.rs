@@ -16,7 +16,7 @@ pub(crate) use intervals::KEPT;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use cachewise_model::{Counter, Measured, Residency, Stretch};
+use cachewise_model::{Counter, Interval, Measured, Residency};
 use cachewise_units::Rate;
 
 use crate::areas::Areas;
@@ -48,11 +48,11 @@ pub struct Beat {
 impl Beat {
     /// The rates of an interval; `None` if unknown.
     #[must_use]
-    pub fn of_interval(stretch: &Stretch) -> Option<Beat> {
-        let rate = |count: u64| Rate::of(count, stretch.elapsed).map(Rate::per_second);
+    pub fn of_interval(interval: &Interval) -> Option<Beat> {
+        let rate = |count: u64| Rate::of(count, interval.elapsed).map(Rate::per_second);
         Some(Beat {
-            hits: rate(stretch.ledger.hits().known()?)?,
-            misses: rate(stretch.ledger.get(Counter::ReadMissedPages).known()?)?,
+            hits: rate(interval.ledger.hits().known()?)?,
+            misses: rate(interval.ledger.get(Counter::ReadMissedPages).known()?)?,
         })
     }
 }
@@ -65,7 +65,7 @@ pub struct App {
     pub(crate) view: usize,
     pub(crate) listings: [Listing; 4],
     pub(crate) panes: Vec<Pane>,
-    pub(crate) shown: Option<Arc<Stretch>>,
+    pub(crate) shown: Option<Arc<Interval>>,
     pub(crate) trail: VecDeque<Option<Beat>>,
     pub(crate) is_held: bool,
     pub(crate) message: Option<Message>,
@@ -73,8 +73,8 @@ pub struct App {
     /// The position in a recording.
     pub(crate) position: Option<Position>,
     pub(crate) areas: Areas,
-    recent: VecDeque<Arc<Stretch>>,
-    waiting: Option<Arc<Stretch>>,
+    recent: VecDeque<Arc<Interval>>,
+    waiting: Option<Arc<Interval>>,
     with_arguments: bool,
     command_lines: HashMap<ProcessName, Measured<String>>,
     residency: HashMap<FileName, Residency>,

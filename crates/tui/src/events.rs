@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use ratatui::crossterm::event;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     /// A signal to this process.
     Signal(i32),
     /// The next interval.
-    Stretch(Box<Result<Stretch, String>>),
+    Interval(Box<Result<Interval, String>>),
     /// An answer from the outside.
     Answer(Answer),
     /// A thread ended unexpectedly.

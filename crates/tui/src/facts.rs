@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-use cachewise_model::{Field, Measured, Reason, Row, Stretch, Value, escaped, field};
+use cachewise_model::{Field, Interval, Measured, Reason, Row, Value, escaped, field};
 use cachewise_units::Bytes;
 
 use crate::item::{self, Key};
@@ -14,7 +14,7 @@ use crate::view_kind::ViewKind;
 #[must_use]
 pub fn facts(
     of: &Key,
-    stretch: &Stretch,
+    interval: &Interval,
     command_lines: &HashMap<ProcessName, Measured<String>>,
 ) -> Vec<(&'static str, String)> {
     let kind = match of {
@@ -24,7 +24,7 @@ pub fn facts(
         Key::Device(_) => ViewKind::Device,
         Key::Directory(_) | Key::Unattributed => return Vec::new(),
     };
-    let found = item::items(kind, stretch)
+    let found = item::items(kind, interval)
         .into_iter()
         .find(|item| item.key == *of);
     let mut facts = Vec::new();

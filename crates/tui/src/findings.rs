@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Blind, Finding, Lost, Report, Stretch, Sum, blind};
+use cachewise_model::{Blind, Finding, Interval, Lost, Report, Sum, blind};
 
 use crate::setup::Setup;
 
@@ -23,14 +23,14 @@ pub struct RecentFindings {
 
 /// The findings of these intervals.
 #[must_use]
-pub fn over(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> RecentFindings {
-    let mut stretches = recent.iter();
-    let Some(first) = stretches.next() else {
+pub fn over(recent: &VecDeque<Arc<Interval>>, setup: &Setup) -> RecentFindings {
+    let mut intervals = recent.iter();
+    let Some(first) = intervals.next() else {
         return RecentFindings::default();
     };
-    let mut sum = Sum::of(Stretch::clone(first));
-    for stretch in stretches {
-        sum.add(Stretch::clone(stretch));
+    let mut sum = Sum::of(Interval::clone(first));
+    for interval in intervals {
+        sum.add(Interval::clone(interval));
     }
     let whole = sum.into_whole();
     let mut report = Report::new(
@@ -40,7 +40,7 @@ pub fn over(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> RecentFindings {
         String::new(),
     );
     report.backend = setup.backend.clone();
-    let report = report.of_stretch(&whole);
+    let report = report.of_interval(&whole);
     RecentFindings {
         blind: blind(&report),
         findings: report.findings,

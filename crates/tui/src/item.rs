@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{
-    FileRow, Labels, Ledger, Measured, Missing, ProcessRow, Reason, Residency, Row, Stretch,
+    FileRow, Interval, Labels, Ledger, Measured, Missing, ProcessRow, Reason, Residency, Row,
 };
 
 use crate::machine::{FileName, ProcessName};
@@ -82,16 +82,16 @@ fn file_key(file: &FileRow) -> Key {
 }
 
 /// Units of control groups, which process rows do not contain.
-fn units(stretch: &Stretch) -> HashMap<&str, &str> {
-    let pairs = stretch.cgroups.iter().filter_map(|group| {
+fn units(interval: &Interval) -> HashMap<&str, &str> {
+    let pairs = interval.cgroups.iter().filter_map(|group| {
         let path = group.path.as_ref().known()?;
         Some((path.as_str(), group.unit.as_ref().known()?.as_str()))
     });
     pairs.collect()
 }
 
-fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch) -> Item {
-    let mut row = stretch.of_this(process.row());
+fn process(process: &ProcessRow, units: &HashMap<&str, &str>, interval: &Interval) -> Item {
+    let mut row = interval.of_this(process.row());
     row.labels.unit = match process.cgroup.as_ref().known() {
         Some(group) => units
             .get(group.as_str())
@@ -109,38 +109,42 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
 
 const UNKNOWN: Missing = Missing::Unknown(Reason::NotReported);
 
-fn file(file: &FileRow, stretch: &Stretch) -> Item {
+fn file(file: &FileRow, interval: &Interval) -> Item {
     Item {
         key: file_key(file),
-        row: stretch.of_this(file.row()),
+        row: interval.of_this(file.row()),
         deleted: file.deleted,
     }
 }
 
 /// The rows of a view.
 #[must_use]
-pub fn items(kind: ViewKind, stretch: &Stretch) -> Vec<Item> {
+pub fn items(kind: ViewKind, interval: &Interval) -> Vec<Item> {
     match kind {
         ViewKind::Process => {
-            let units = units(stretch);
-            let rows = stretch.processes.iter();
-            rows.map(|row| process(row, &units, stretch)).collect()
+            let units = units(interval);
+            let rows = interval.processes.iter();
+            rows.map(|row| process(row, &units, interval)).collect()
         }
-        ViewKind::File => stretch.files.iter().map(|row| file(row, stretch)).collect(),
+        ViewKind::File => interval
+            .files
+            .iter()
+            .map(|row| file(row, interval))
+            .collect(),
         ViewKind::Cgroup => {
-            let rows = stretch.cgroups.iter();
+            let rows = interval.cgroups.iter();
             rows.map(|group| Item {
                 key: Key::Cgroup(group.path.as_ref().known().cloned()),
-                row: stretch.of_this(group.row()),
+                row: interval.of_this(group.row()),
                 deleted: false,
             })
             .collect()
         }
         ViewKind::Device => {
-            let rows = stretch.devices.iter();
+            let rows = interval.devices.iter();
             rows.map(|device| Item {
                 key: Key::Device(device.device.clone()),
-                row: stretch.of_this(device.row()),
+                row: interval.of_this(device.row()),
                 deleted: false,
             })
             .collect()
@@ -151,69 +155,69 @@ pub fn items(kind: ViewKind, stretch: &Stretch) -> Vec<Item> {
 /// The parts of an object: a process's files, a file's readers, a group's processes, a device's
 /// files.
 #[must_use]
-pub fn parts(of: &Key, stretch: &Stretch) -> (ViewKind, Vec<Item>) {
+pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
     match of {
         Key::Process(_) => {
-            let place = stretch
+            let place = interval
                 .processes
                 .iter()
                 .position(|process| process_key(process) == *of);
-            let files = stretch
+            let files = interval
                 .uses
                 .iter()
                 .filter(|used| place.is_some() && used.process == place)
                 .filter_map(|used| {
-                    let mut item = file(stretch.files.get(used.file)?, stretch);
+                    let mut item = file(interval.files.get(used.file)?, interval);
                     item.row.ledger = used.ledger.clone();
                     Some(item)
                 });
             (ViewKind::File, files.collect())
         }
         Key::File { .. } => {
-            let place = stretch.files.iter().position(|file| file_key(file) == *of);
-            let units = units(stretch);
-            let readers = stretch
+            let place = interval.files.iter().position(|file| file_key(file) == *of);
+            let units = units(interval);
+            let readers = interval
                 .uses
                 .iter()
                 .filter(|used| Some(used.file) == place)
                 .map(|used| {
-                    let who = used.process.and_then(|who| stretch.processes.get(who));
+                    let who = used.process.and_then(|who| interval.processes.get(who));
                     match who {
                         Some(who) => {
-                            let mut item = process(who, &units, stretch);
+                            let mut item = process(who, &units, interval);
                             item.row.ledger = used.ledger.clone();
                             item
                         }
-                        None => unattributed(&used.ledger, stretch),
+                        None => unattributed(&used.ledger, interval),
                     }
                 });
             (ViewKind::Process, readers.collect())
         }
         Key::Directory(directory) => {
-            let files = stretch.files.iter().filter(|file| {
+            let files = interval.files.iter().filter(|file| {
                 let path = file.path.as_ref().known();
                 path.is_some_and(|path| path.starts_with(directory))
             });
             (
                 ViewKind::File,
-                files.map(|row| file(row, stretch)).collect(),
+                files.map(|row| file(row, interval)).collect(),
             )
         }
         Key::Cgroup(group) => {
-            let units = units(stretch);
+            let units = units(interval);
             let is_in = |process: &&ProcessRow| match (group, process.cgroup.as_ref().known()) {
                 (Some(group), Some(own)) => Path::new(own).starts_with(group),
                 (group, own) => group.is_none() && own.is_none(),
             };
-            let rows = stretch.processes.iter().filter(is_in);
-            let items = rows.map(|row| process(row, &units, stretch));
+            let rows = interval.processes.iter().filter(is_in);
+            let items = rows.map(|row| process(row, &units, interval));
             (ViewKind::Process, items.collect())
         }
         Key::Device(device) => {
-            let files = stretch.files.iter().filter(|file| file.device == *device);
+            let files = interval.files.iter().filter(|file| file.device == *device);
             (
                 ViewKind::File,
-                files.map(|row| file(row, stretch)).collect(),
+                files.map(|row| file(row, interval)).collect(),
             )
         }
         Key::Unattributed => (ViewKind::File, Vec::new()),
@@ -221,10 +225,10 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (ViewKind, Vec<Item>) {
 }
 
 /// The events of a file that belong to no process.
-fn unattributed(ledger: &Ledger, stretch: &Stretch) -> Item {
+fn unattributed(ledger: &Ledger, interval: &Interval) -> Item {
     Item {
         key: Key::Unattributed,
-        row: stretch.of_this(Row {
+        row: interval.of_this(Row {
             labels: Labels {
                 pid: Measured::not_offered(Reason::NoSingleProcess),
                 command: Measured::Exact("(no single process)".into()),

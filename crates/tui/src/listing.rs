@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use cachewise_model::{ALL_OTHERS, Datum, Field, ORDER, Row, Stretch, Unit, escaped, field};
+use cachewise_model::{ALL_OTHERS, Datum, Field, Interval, ORDER, Row, Unit, escaped, field};
 
 use crate::columns::Column;
 use crate::filter::Filter;
@@ -340,7 +340,7 @@ fn is_idle(row: &Row) -> bool {
 #[must_use]
 pub fn arranged(
     kind: ViewKind,
-    stretch: &Stretch,
+    interval: &Interval,
     by: Option<&'static Field>,
     filter: Option<&Filter>,
 ) -> Vec<Row> {
@@ -351,7 +351,7 @@ pub fn arranged(
     });
     let mut listing = Listing::new(kind, columns.into_iter().collect());
     listing.filter = filter.cloned();
-    listing.fill(items(kind, stretch));
+    listing.fill(items(kind, interval));
     let places: Vec<usize> = listing
         .lines
         .iter()

@@ -72,10 +72,10 @@ pub fn live(
         let newest = batch.iter().rposition(is_numbers);
         for (place, event) in batch.into_iter().enumerate() {
             match event {
-                Event::Stretch(stretch) => {
-                    match *stretch {
-                        Ok(stretch) if Some(place) == newest => app.feed(stretch),
-                        Ok(stretch) => app.pass(stretch),
+                Event::Interval(interval) => {
+                    match *interval {
+                        Ok(interval) if Some(place) == newest => app.feed(interval),
+                        Ok(interval) => app.pass(interval),
                         Err(why) => app.say(why, true),
                     }
                     shown += 1;
@@ -106,7 +106,7 @@ fn batch(first: Event, inbox: &Receiver<Event>) -> Vec<Event> {
 }
 
 fn is_numbers(event: &Event) -> bool {
-    matches!(event, Event::Stretch(stretch) if stretch.is_ok())
+    matches!(event, Event::Interval(interval) if interval.is_ok())
 }
 
 fn suspend(app: &mut App) {
@@ -145,7 +145,7 @@ pub(crate) fn handle(
         Event::NoInput(error) if terminal::is_gone(&error) => return Ok(false),
         Event::NoInput(error) => return Err(cannot("read keys from")(error)),
         Event::Gone(thread) => return Err(Error::Gone(thread)),
-        Event::Stretch(_) | Event::Answer(_) => {}
+        Event::Interval(_) | Event::Answer(_) => {}
     }
     Ok(true)
 }
@@ -169,8 +169,8 @@ fn watch(
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    let stretch = Box::new(source.stretch());
-                    if events.send(Event::Stretch(stretch)).is_err() {
+                    let taken = Box::new(source.interval());
+                    if events.send(Event::Interval(taken)).is_err() {
                         return;
                     }
                     last = Instant::now();
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn batch_excludes_events_that_arrive_later() {
         let (queue, inbox) = channel();
-        let numbers = || Event::Stretch(Box::new(Err("too late".into())));
+        let numbers = || Event::Interval(Box::new(Err("too late".into())));
         for _ in 0..3 {
             queue.send(numbers()).unwrap();
         }

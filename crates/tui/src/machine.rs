@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use cachewise_model::{Measured, Residency, Stretch};
+use cachewise_model::{Interval, Measured, Residency};
 
 /// Source of intervals.
 pub trait Source {
@@ -11,7 +11,7 @@ pub trait Source {
     ///
     /// # Errors
     /// The object that could not be read, and the cause.
-    fn stretch(&mut self) -> Result<Stretch, String>;
+    fn interval(&mut self) -> Result<Interval, String>;
 }
 
 /// Queries and operations on the machine. Calls come from a thread of their own, one after the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use ratatui::crossterm::event::KeyEvent;
 
 use crate::app::{App, Beat, KEPT, Position};
@@ -24,7 +24,7 @@ pub trait History {
     ///
     /// # Errors
     /// The reason why it cannot be read.
-    fn get(&mut self, place: usize) -> Result<Stretch, String>;
+    fn get(&mut self, place: usize) -> Result<Interval, String>;
 
     /// Whether there are none.
     fn is_empty(&self) -> bool {
@@ -49,7 +49,7 @@ pub struct Player<H> {
     is_playing: bool,
     beats: HashMap<usize, Option<Beat>>,
     /// The samples already read for findings: the next step needs all of them but one.
-    past: BTreeMap<usize, Arc<Stretch>>,
+    past: BTreeMap<usize, Arc<Interval>>,
 }
 
 impl<H: History> Player<H> {
@@ -143,9 +143,9 @@ impl<H: History> Player<H> {
     }
 
     fn go_to(&mut self, place: usize) -> Result<(), String> {
-        let stretch = self.sample(place)?;
-        self.past.insert(place, Arc::clone(&stretch));
-        self.beats.insert(place, Beat::of_interval(&stretch));
+        let interval = self.sample(place)?;
+        self.past.insert(place, Arc::clone(&interval));
+        self.beats.insert(place, Beat::of_interval(&interval));
         let mut trail = Vec::with_capacity(TRAIL);
         for earlier in place.saturating_sub(TRAIL)..=place {
             let beat = match self.beats.get(&earlier) {
@@ -165,7 +165,7 @@ impl<H: History> Player<H> {
             trail.push(beat);
         }
         self.place = place;
-        self.app.jump(stretch, trail, self.position());
+        self.app.jump(interval, trail, self.position());
         match self.app.wants_past() {
             true => self.look_back(),
             false => self.past.clear(),
@@ -174,9 +174,9 @@ impl<H: History> Player<H> {
     }
 
     /// A sample, from memory if it is still there.
-    fn sample(&mut self, place: usize) -> Result<Arc<Stretch>, String> {
+    fn sample(&mut self, place: usize) -> Result<Arc<Interval>, String> {
         match self.past.get(&place) {
-            Some(stretch) => Ok(Arc::clone(stretch)),
+            Some(interval) => Ok(Arc::clone(interval)),
             None => Ok(Arc::new(self.history.get(place)?)),
         }
     }
@@ -188,12 +188,12 @@ impl<H: History> Player<H> {
             let first = (self.place + 1).saturating_sub(count);
             for at in first..=self.place {
                 // Stepping to an unreadable sample reports the error.
-                if let Ok(stretch) = self.sample(at) {
-                    self.past.insert(at, stretch);
+                if let Ok(interval) = self.sample(at) {
+                    self.past.insert(at, interval);
                 }
             }
             let past = self.past.range(first..=self.place).map(|(_, past)| past);
-            let time: Duration = past.map(|stretch| stretch.elapsed).sum();
+            let time: Duration = past.map(|interval| interval.elapsed).sum();
             if time >= KEPT || first == 0 || count >= MOST {
                 self.past.retain(|at, _| (first..=self.place).contains(at));
                 return self.app.remember(self.past.values().map(Arc::clone));

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Measured, Reason, Residency, Stretch};
+use cachewise_model::{Interval, Measured, Reason, Residency};
 use cachewise_tui::{Act, App, FileName, LiveOptions, Machine, ProcessName, Source, live};
 use libtest_mimic::{Arguments, Trial};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -60,7 +60,7 @@ fn run(test: impl FnOnce()) -> Result<(), libtest_mimic::Failed> {
 fn program(part: &str) -> ExitCode {
     struct Made(String, u64);
     impl Source for Made {
-        fn stretch(&mut self) -> Result<Stretch, String> {
+        fn interval(&mut self) -> Result<Interval, String> {
             self.1 += 1;
             assert!(self.0 != "source" || self.1 < 3, "it was to panic");
             Ok(hand_made::busy(1))

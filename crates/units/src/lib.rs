@@ -1,4 +1,4 @@
-//! Quantities of `cachewise`: bytes, pages, ranges of both, rates, ratios and intervals, with
+//! Quantities of `cachewise`: bytes, pages, ranges of both, rates, ratios and periods, with
 //! parsers for user input and formatters for people.
 //!
 //! This crate measures nothing: no I/O, no clock, no system call, no dependency. Callers pass the
@@ -30,7 +30,7 @@
 //! - `bytes`: [`Bytes`], its human forms, [`ParseBytesError`].
 //! - `pages`: [`Pages`] and [`PageSize`].
 //! - `range`: [`ByteRange`] and [`PageRange`].
-//! - `interval`: [`Interval`], [`ParseIntervalError`].
+//! - `period`: [`Period`], [`ParsePeriodError`].
 //! - `rate`: [`Rate`]; `ratio`: [`Ratio`].
 //! - `text`: [`escaped`], [`shell_quoted`]: foreign names in text for people.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
@@ -40,8 +40,8 @@
 
 mod bytes;
 mod decimal;
-mod interval;
 mod pages;
+mod period;
 mod quantity;
 mod range;
 mod rate;
@@ -49,8 +49,8 @@ mod ratio;
 mod text;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use interval::{Interval, ParseIntervalError};
 pub use pages::{PageSize, Pages};
+pub use period::{ParsePeriodError, Period};
 pub use range::{ByteRange, PageRange};
 pub use rate::Rate;
 pub use ratio::Ratio;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use cachewise_model::{
-    Datum, Field, Missing, ORDER, Part, Place, Row, Stretch, Unit, Value, field,
+    Datum, Field, Interval, Missing, ORDER, Part, Place, Row, Unit, Value, field,
 };
 
 /// A table.
@@ -14,7 +14,7 @@ pub(crate) struct Table {
     part: Part,
     /// The last sort key, for rows with equal or unknown activity.
     last: Option<&'static str>,
-    rows: fn(&Stretch) -> Vec<Row>,
+    rows: fn(&Interval) -> Vec<Row>,
     /// Whether the rows are known only to a backend that counts.
     is_counted: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) static PROCESSES: Table = Table {
     title: "Processes",
     part: Part::Process,
     last: None,
-    rows: |stretch| stretch.process_rows().collect(),
+    rows: |interval| interval.process_rows().collect(),
     is_counted: true,
 };
 
@@ -33,7 +33,7 @@ pub(crate) static CGROUPS: Table = Table {
     title: "Control groups",
     part: Part::Cgroup,
     last: Some("memory_used_bytes"),
-    rows: |stretch| stretch.cgroup_rows().collect(),
+    rows: |interval| interval.cgroup_rows().collect(),
     is_counted: false,
 };
 
@@ -42,7 +42,7 @@ pub(crate) static FILES: Table = Table {
     title: "Files",
     part: Part::File,
     last: None,
-    rows: |stretch| stretch.file_rows().collect(),
+    rows: |interval| interval.file_rows().collect(),
     is_counted: true,
 };
 
@@ -51,7 +51,7 @@ pub(crate) static DEVICES: Table = Table {
     title: "Devices",
     part: Part::Device,
     last: Some("device_read_bytes"),
-    rows: |stretch| stretch.device_rows().collect(),
+    rows: |interval| interval.device_rows().collect(),
     is_counted: false,
 };
 
@@ -59,10 +59,10 @@ pub(crate) static TABLES: [&Table; 4] = [&PROCESSES, &CGROUPS, &FILES, &DEVICES]
 
 impl Table {
     /// Returns its rows of an interval, or the reason if they are unknown.
-    pub(crate) fn rows_of(&self, stretch: &Stretch) -> Result<Vec<Row>, Missing> {
-        match stretch.parts_missing().filter(|_| self.is_counted) {
+    pub(crate) fn rows_of(&self, interval: &Interval) -> Result<Vec<Row>, Missing> {
+        match interval.parts_missing().filter(|_| self.is_counted) {
             Some(missing) => Err(missing),
-            None => Ok((self.rows)(stretch)),
+            None => Ok((self.rows)(interval)),
         }
     }
 

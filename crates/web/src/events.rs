@@ -1,6 +1,6 @@
 //! Events: one text for each tick, for live views, and the charts' points.
 
-use cachewise_model::{Exactness, Lost, Row, Stretch, field};
+use cachewise_model::{Exactness, Interval, Lost, Row, field};
 use cachewise_view::{columns_json, lost_json};
 use serde_json::{Value as Json, json};
 
@@ -40,14 +40,14 @@ const POINT: [&str; 22] = [
 ];
 
 /// A point of the charts.
-pub(crate) fn point(tick: &Stretch) -> Json {
+pub(crate) fn point(tick: &Interval) -> Json {
     let fields: Vec<_> = POINT.iter().filter_map(|id| field(id)).collect();
     columns_json(&tick.row(), &fields)
 }
 
 /// A tick as an event. Exactness and losses are those since the start.
 pub(crate) fn event(
-    tick: &Stretch,
+    tick: &Interval,
     point: &str,
     findings: &Findings,
     exactness: Exactness,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Count, Exactness, Exit, Lost, Report, Row, Stretch, Sum, blind};
+use cachewise_model::{Count, Exactness, Exit, Interval, Lost, Report, Row, Sum, blind};
 use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
@@ -35,11 +35,11 @@ pub(crate) struct Gathered {
     pub(crate) machine: Arc<Machine>,
     pub(crate) options: Arc<Options>,
     /// Sums since the start, of the machine and of its devices.
-    pub(crate) totals: Option<Stretch>,
+    pub(crate) totals: Option<Interval>,
     /// Control groups with metrics of their own.
     pub(crate) groups: Groups,
-    pending: Option<Stretch>,
-    window: VecDeque<Stretch>,
+    pending: Option<Interval>,
+    window: VecDeque<Interval>,
     /// As JSON.
     points: VecDeque<String>,
     events: broadcast::Sender<Arc<str>>,
@@ -74,20 +74,20 @@ impl Gathered {
 
     /// Takes an interval and adds it to the totals, the groups and the pending tick.
     pub(crate) fn take(&mut self, watching: &mut dyn Watching) -> Result<(), String> {
-        let mut stretch = match watching.stretch() {
-            Ok(stretch) => stretch,
+        let mut interval = match watching.interval() {
+            Ok(interval) => interval,
             Err(error) => {
                 self.failed = Some(error.clone());
                 return Err(error);
             }
         };
         self.failed = None;
-        self.options.names.mask(&mut stretch);
-        stretch.uses.clear();
-        stretch.files.truncate(MOST_ROWS);
-        self.groups.add(&stretch.cgroups);
-        append(&mut self.totals, without_parts(&stretch));
-        append(&mut self.pending, stretch);
+        self.options.names.mask(&mut interval);
+        interval.uses.clear();
+        interval.files.truncate(MOST_ROWS);
+        self.groups.add(&interval.cgroups);
+        append(&mut self.totals, without_parts(&interval));
+        append(&mut self.pending, interval);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Gathered {
     }
 
     /// Adds a tick to the window. Only the newest one is kept as it came.
-    fn keep(&mut self, tick: Stretch) {
+    fn keep(&mut self, tick: Interval) {
         if let Some(mut last) = self.window.pop_back() {
             forget_idle(&mut last);
             match self.window.back_mut() {
@@ -142,7 +142,7 @@ impl Gathered {
         &mut self,
         time: Duration,
         watching: &mut dyn Watching,
-    ) -> Result<Stretch, String> {
+    ) -> Result<Interval, String> {
         if self.window.is_empty() {
             // Rates over an instant say nothing.
             std::thread::sleep(FIRST.saturating_sub(self.begun.elapsed()));
@@ -155,7 +155,7 @@ impl Gathered {
     }
 
     /// The ticks of this long a time put together, the last one at least; nothing before the first.
-    pub(crate) fn over(&self, time: Duration) -> Option<Stretch> {
+    pub(crate) fn over(&self, time: Duration) -> Option<Interval> {
         let mut wanted = Vec::new();
         let mut length = Duration::ZERO;
         for tick in self.window.iter().rev() {
@@ -207,7 +207,7 @@ impl Gathered {
 
     /// The sums since the start as a row of the one table.
     pub(crate) fn total_row(&self) -> Row {
-        self.totals.as_ref().map(Stretch::row).unwrap_or_default()
+        self.totals.as_ref().map(Interval::row).unwrap_or_default()
     }
 
     fn diagnose(&self) -> Findings {
@@ -220,7 +220,7 @@ impl Gathered {
             self.machine.page_size,
             self.machine.kernel_release.clone(),
         );
-        let report = report.of_stretch(&window);
+        let report = report.of_interval(&window);
         Findings {
             blind: blind(&report),
             made: report.findings,
@@ -240,7 +240,7 @@ impl Gathered {
 
 /// Takes out the processes that only were there: a later tick has them too. Every tick has all that ever
 /// used the page cache and are alive, and thousands of them for hundreds of ticks would be gigabytes.
-fn forget_idle(tick: &mut Stretch) {
+fn forget_idle(tick: &mut Interval) {
     let did = |count: Count| count.known().is_none_or(|count| count > 0);
     tick.processes.retain(|process| {
         process.exit != Exit::Running
@@ -254,25 +254,25 @@ fn forget_idle(tick: &mut Stretch) {
 
 /// Returns an interval without processes, files and control groups: the machine's and the devices'
 /// counters only.
-fn without_parts(stretch: &Stretch) -> Stretch {
-    Stretch {
-        time: stretch.time.clone(),
-        elapsed: stretch.elapsed,
-        page_size: stretch.page_size,
-        ledger: stretch.ledger.clone(),
-        system: stretch.system.clone(),
-        device_read_bytes: stretch.device_read_bytes,
-        device_write_bytes: stretch.device_write_bytes,
+fn without_parts(interval: &Interval) -> Interval {
+    Interval {
+        time: interval.time.clone(),
+        elapsed: interval.elapsed,
+        page_size: interval.page_size,
+        ledger: interval.ledger.clone(),
+        system: interval.system.clone(),
+        device_read_bytes: interval.device_read_bytes,
+        device_write_bytes: interval.device_write_bytes,
         processes: Vec::new(),
         files: Vec::new(),
         cgroups: Vec::new(),
-        devices: stretch.devices.clone(),
+        devices: interval.devices.clone(),
         uses: Vec::new(),
-        lost: stretch.lost.clone(),
+        lost: interval.lost.clone(),
     }
 }
 
-fn append(sum: &mut Option<Stretch>, later: Stretch) {
+fn append(sum: &mut Option<Interval>, later: Interval) {
     match sum {
         Some(sum) => sum.append(later),
         None => *sum = Some(later),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cachewise_model::{Measured, Missing, Reason, Stretch};
+use cachewise_model::{Interval, Measured, Missing, Reason};
 
 /// Why a file has no name here.
 pub(crate) const NOT_TOLD: Missing = Missing::Unknown(Reason::OutsideRoots);
@@ -33,11 +33,11 @@ impl Names {
     }
 
     /// Removes the names that the policy withholds, before requests can read them.
-    pub(crate) fn mask(&self, stretch: &mut Stretch) {
+    pub(crate) fn mask(&self, interval: &mut Interval) {
         if *self == Names::All {
             return;
         }
-        for file in &mut stretch.files {
+        for file in &mut interval.files {
             // An estimated path is one within a file system that is not seen from here: that it begins
             // like a root means nothing.
             let tells = matches!(&file.path, Measured::Exact(path) if self.tells(path));

@@ -133,7 +133,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use cachewise_model::{Count, Counter, Stretch};
+    use cachewise_model::{Count, Counter, Interval};
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::metrics::v1::{Metric, metric, number_data_point};
     use prost::Message;
@@ -148,11 +148,11 @@ mod tests {
     struct Watch;
 
     impl Watching for Watch {
-        fn stretch(&mut self) -> Result<Stretch, String> {
-            let mut stretch = sample::tick(10, Vec::new());
-            stretch.ledger.set(Counter::ReadRequestedPages, 7);
-            stretch.device_read_bytes = Count::Exact(1);
-            Ok(stretch)
+        fn interval(&mut self) -> Result<Interval, String> {
+            let mut interval = sample::tick(10, Vec::new());
+            interval.ledger.set(Counter::ReadRequestedPages, 7);
+            interval.device_read_bytes = Count::Exact(1);
+            Ok(interval)
         }
 
         fn cost(&self) -> Cost {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Backend, Ledger, Measured, ProcessRow, Stretch, System};
+use cachewise_model::{Backend, Interval, Ledger, Measured, ProcessRow, System};
 use cachewise_units::PageSize;
 
 use crate::names::Names;
 use crate::options::{Limits, Options};
 use crate::source::Machine;
 
-pub(crate) fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Stretch {
-    Stretch {
+pub(crate) fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Interval {
+    Interval {
         time: "t".into(),
         elapsed: Duration::from_millis(milliseconds),
         page_size: PageSize::new(4096),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Backend, Count, Stretch};
+use cachewise_model::{Backend, Count, Interval};
 use cachewise_units::PageSize;
 
 use crate::cache::CacheTree;
@@ -39,7 +39,7 @@ pub trait Watching {
     ///
     /// # Errors
     /// A message for the operator.
-    fn stretch(&mut self) -> Result<Stretch, String>;
+    fn interval(&mut self) -> Result<Interval, String>;
 
     /// Resources that watching uses.
     fn cost(&self) -> Cost;

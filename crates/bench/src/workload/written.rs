@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use serde::{Deserialize, Serialize};
 
 /// A value in a file.
@@ -58,7 +58,7 @@ impl Quantity for Duration {
             Written::Text(text) => {
                 return text
                     .parse()
-                    .map(Interval::get)
+                    .map(Period::get)
                     .map_err(|error| format!("{error}"));
             }
         };

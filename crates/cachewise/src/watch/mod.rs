@@ -2,7 +2,7 @@
 //! `doctor` build on it.
 //!
 //! # Layout
-//! - [`Watch`]: the probe and the kernel's own counters, a [`Stretch`] at a time.
+//! - [`Watch`]: the probe and the kernel's own counters, an [`Interval`] at a time.
 //! - `groups`: control groups; `devices`: storage devices.
 //! - `unit`: names of services and containers.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, VmStat};
-use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Reason, Stretch, System, Use};
+use cachewise_model::{Backend, Counter, Interval, Ledger, Measured, Missing, Reason, System, Use};
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -113,7 +113,7 @@ impl Watch {
     ///
     /// # Errors
     /// If the kernel's counters cannot be read.
-    pub fn stretch(&mut self) -> Result<Stretch> {
+    pub fn interval(&mut self) -> Result<Interval> {
         let time = machine::timestamp();
         let snapshot = self
             .probe
@@ -129,7 +129,7 @@ impl Watch {
             (Some(_), Some(_)) => Measured::Missing(OF_THE_MACHINE),
             _ => Measured::not_offered(Reason::NotCounted),
         };
-        let mut stretch = Stretch {
+        let mut interval = Interval {
             time,
             elapsed: now.at.saturating_sub(then.at),
             page_size: Some(cachewise_sys::page_size()),
@@ -149,27 +149,27 @@ impl Watch {
         });
         match &snapshot {
             Some(snapshot) => {
-                stretch.ledger = snapshot.total.clone();
-                stretch.lost = account::lost(snapshot);
+                interval.ledger = snapshot.total.clone();
+                interval.lost = account::lost(snapshot);
                 // Not lost: their bytes belong to the interval in which they end.
-                stretch.lost.retain(|lost| lost.id != "direct_in_flight");
+                interval.lost.retain(|lost| lost.id != "direct_in_flight");
                 // Rows have it for the files that they name; vmstat has it for the machine.
                 if let Some(pages) = refaults.filter(|_| self.is_whole && self.parts.is_none()) {
-                    stretch
+                    interval
                         .ledger
                         .set_estimated(Counter::RefaultPages, pages, Reason::ByVmstat);
                 }
             }
-            None => stretch.ledger = estimates(&now.vmstat, &then.vmstat),
+            None => interval.ledger = estimates(&now.vmstat, &then.vmstat),
         }
         if let Some(parts) = &mut self.parts {
-            parts.fill(&mut stretch, snapshot.as_ref(), &self.kernel);
+            parts.fill(&mut interval, snapshot.as_ref(), &self.kernel);
         }
         // Sums alone are read while programs add to them: a request can be half in this interval.
         if self.parts.is_some() {
-            stretch.mark_contradictions();
+            interval.mark_contradictions();
         }
-        Ok(stretch)
+        Ok(interval)
     }
 }
 
@@ -210,7 +210,7 @@ fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
 
 impl Parts {
     /// Fills in counts by process and file; without a probe, only those of groups and devices.
-    fn fill(&mut self, stretch: &mut Stretch, snapshot: Option<&Snapshot>, kernel: &Kernel) {
+    fn fill(&mut self, interval: &mut Interval, snapshot: Option<&Snapshot>, kernel: &Kernel) {
         let mut active: HashMap<u32, Ledger> = HashMap::new();
         if let Some(snapshot) = snapshot {
             for row in snapshot.rows.iter().filter(|row| row.process.is_some()) {
@@ -219,18 +219,18 @@ impl Parts {
         }
         self.groups.refresh_names(kernel, active.keys().copied());
         if let Some(snapshot) = snapshot {
-            uses(stretch, snapshot, self.groups.names(), kernel);
+            uses(interval, snapshot, self.groups.names(), kernel);
         }
-        stretch.cgroups = self.groups.rows(active);
+        interval.cgroups = self.groups.rows(active);
         let page = cachewise_sys::page_size();
-        account::heaviest_groups_first(&mut stretch.cgroups, page);
-        stretch.devices = self.devices.rows(kernel, &stretch.files);
+        account::heaviest_groups_first(&mut interval.cgroups, page);
+        interval.devices = self.devices.rows(kernel, &interval.files);
         if snapshot.is_none() {
             // Uncounted does not mean zero.
-            for group in &mut stretch.cgroups {
+            for group in &mut interval.cgroups {
                 group.ledger = Ledger::all_missing(NEEDS_PROBE);
             }
-            for device in &mut stretch.devices {
+            for device in &mut interval.devices {
                 device.ledger = Ledger::all_missing(NEEDS_PROBE);
                 device.filesystem = Measured::Missing(NEEDS_PROBE_FOR_FILES);
             }
@@ -239,20 +239,25 @@ impl Parts {
 }
 
 /// Fills in the processes, the files, and the use of files by processes.
-fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>, kernel: &Kernel) {
+fn uses(
+    interval: &mut Interval,
+    snapshot: &Snapshot,
+    names: &HashMap<u64, String>,
+    kernel: &Kernel,
+) {
     let page = cachewise_sys::page_size();
     let mut file_places: HashMap<Option<FileId>, usize> = HashMap::new();
     for (id, row) in account::file_rows(snapshot, page, kernel, SIZES_OF) {
-        file_places.insert(id, stretch.files.len());
-        stretch.files.push(row);
+        file_places.insert(id, interval.files.len());
+        interval.files.push(row);
     }
     let mut process_places: HashMap<ProcessId, usize> = HashMap::new();
     for (id, row) in account::process_rows(snapshot, names) {
-        process_places.insert(id, stretch.processes.len());
-        stretch.processes.push(row);
+        process_places.insert(id, interval.processes.len());
+        interval.processes.push(row);
     }
     let nobody = ProcessId { tgid: 0, start: 0 };
-    stretch.uses = snapshot
+    interval.uses = snapshot
         .rows
         .iter()
         .filter_map(|row| {

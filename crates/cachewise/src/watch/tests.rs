@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cachewise_kstat::{Device, Kernel};
-use cachewise_model::{Counter, Ledger, Measured, Missing, Reason, Stretch};
+use cachewise_model::{Counter, Interval, Ledger, Measured, Missing, Reason};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 use super::Watch;
@@ -80,26 +80,26 @@ impl Known {
     }
 
     /// The interval's counts for this file, in total and by process.
-    fn told(&self, stretch: &Stretch) -> (Ledger, Vec<(u32, Ledger)>) {
+    fn told(&self, interval: &Interval) -> (Ledger, Vec<(u32, Ledger)>) {
         let meta = self.file.metadata().unwrap();
         let device = Device::from_stat(meta.dev()).to_string();
-        let place = stretch
+        let place = interval
             .files
             .iter()
             .position(|row| (row.inode, &row.device) == (meta.ino(), &device));
         let Some(place) = place else {
             return Default::default();
         };
-        let by_process = stretch
+        let by_process = interval
             .uses
             .iter()
             .filter(|used| used.file == place)
             .filter_map(|used| {
-                let process = &stretch.processes[used.process?];
+                let process = &interval.processes[used.process?];
                 Some((process.pid, used.ledger.clone()))
             })
             .collect();
-        (stretch.files[place].ledger.clone(), by_process)
+        (interval.files[place].ledger.clone(), by_process)
     }
 }
 
@@ -187,20 +187,20 @@ fn per_process_counts_match_ground_truth() {
             Reader::of(&direct, None, "iflag=direct"),
         ];
         let pids = readers.each_ref().map(|reader| reader.0.id());
-        watch.stretch().unwrap();
+        watch.interval().unwrap();
         let before = [hit.resident(), miss.resident(), direct.resident()];
-        let mut sum: Option<Stretch> = None;
+        let mut sum: Option<Interval> = None;
         readers.iter_mut().for_each(Reader::begin);
         for _ in 0..3 {
-            let stretch = watch.stretch().unwrap();
+            let interval = watch.interval().unwrap();
             match &mut sum {
-                Some(sum) => sum.append(stretch),
-                None => sum = Some(stretch),
+                Some(sum) => sum.append(interval),
+                None => sum = Some(interval),
             }
         }
         readers.iter_mut().for_each(Reader::end);
         let mut sum = sum.unwrap();
-        sum.append(watch.stretch().unwrap());
+        sum.append(watch.interval().unwrap());
         let told = [&hit, &miss, &direct].map(|known| known.told(&sum));
         let evicted: u64 = told
             .iter()
@@ -302,8 +302,8 @@ fn rows_list_groups_with_memory_and_each_disk_once() {
         return;
     }
     let mut watch = watch();
-    let stretch = watch.stretch().unwrap();
-    let names: Vec<_> = stretch
+    let interval = watch.interval().unwrap();
+    let names: Vec<_> = interval
         .cgroups
         .iter()
         .map(|row| row.path.clone().known())
@@ -314,7 +314,7 @@ fn rows_list_groups_with_memory_and_each_disk_once() {
     {
         assert!(!names.is_empty(), "a group has memory");
     }
-    for row in &stretch.cgroups {
+    for row in &interval.cgroups {
         let used = row.system.memory_used_bytes.known();
         assert!(
             used > Some(0) || !row.ledger.is_zero(),
@@ -322,7 +322,7 @@ fn rows_list_groups_with_memory_and_each_disk_once() {
             row.path
         );
     }
-    let devices: Vec<&str> = stretch.devices.iter().map(|row| &*row.device).collect();
+    let devices: Vec<&str> = interval.devices.iter().map(|row| &*row.device).collect();
     let mut once = devices.clone();
     once.dedup();
     assert_eq!(devices, once, "each device has one row");

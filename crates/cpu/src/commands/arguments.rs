@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cachewise_cli::about::About;
 use cachewise_cpu::program::sampling::{EVENTS, Event};
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::{Args, Parser, Subcommand};
 
 use cachewise_cli::arguments::{Output, parse_pid};
@@ -83,7 +83,7 @@ pub struct CpuTable {
     pub huge: bool,
     /// Time to measure, in seconds or with a unit; disturbed figures are measured again for the same time.
     #[arg(long, value_name = "TIME", default_value = "3")]
-    pub time: Interval,
+    pub time: Period,
     /// Plot the curves to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
@@ -158,7 +158,7 @@ pub struct CpuRun {
     pub pid: Option<u32>,
     /// Stop after this time, in seconds or with a unit, with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", requires = "pid")]
-    pub duration: Option<Interval>,
+    pub duration: Option<Period>,
     /// Simulate even if counters work: reports every miss, and the bytes that were fetched without use.
     #[arg(long, conflicts_with_all = ["pid", "sample", "period"])]
     pub simulate: bool,
@@ -226,7 +226,7 @@ pub struct CpuSharing {
         default_value = "2",
         requires = "line"
     )]
-    pub duration: Interval,
+    pub duration: Period,
     /// Number of runs of each variant.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=1000))]
     pub rounds: u32,

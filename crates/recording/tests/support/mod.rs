@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Ledger, Lost, Measured, Missing,
-    ProcessRow, Reason, Stretch, System,
+    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Lost, Measured,
+    Missing, ProcessRow, Reason, System,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
 use cachewise_units::Bytes;
@@ -144,7 +144,7 @@ fn device() -> impl Strategy<Value = DeviceRow> {
 }
 
 /// Any possible interval.
-pub fn stretch() -> impl Strategy<Value = Stretch> {
+pub fn interval() -> impl Strategy<Value = Interval> {
     let machine = (0..4_000_000_000_000_i64, any::<u64>(), ledger(), system());
     let parts = (
         proptest::collection::vec(process(), 0..4),
@@ -158,7 +158,7 @@ pub fn stretch() -> impl Strategy<Value = Stretch> {
             let time = jiff::Timestamp::from_millisecond(time).expect("it is in this millennium");
             let (processes, files, cgroups, devices, lost) = parts;
             let lost = lost.into_iter().map(|count| Lost::new("rows", count));
-            Stretch {
+            Interval {
                 time: format!("{time:.3}"),
                 elapsed: Duration::from_nanos(elapsed),
                 page_size: session().page(),
@@ -191,12 +191,12 @@ pub fn session() -> Session {
 
 /// A second of a machine that reads one file, `number` seconds after the first.
 pub fn second(number: u64) -> Sample {
-    let mut stretch = cachewise_recording::example();
-    let time: jiff::Timestamp = stretch.time.parse().expect("it is a time");
+    let mut interval = cachewise_recording::example();
+    let time: jiff::Timestamp = interval.time.parse().expect("it is a time");
     let time = time + jiff::SignedDuration::from_secs(number as i64);
-    stretch.time = format!("{time:.3}");
-    stretch.ledger.set(Counter::ReadRequestedPages, number);
-    stretch.system = System::from_numbers(std::array::from_fn(|place| {
+    interval.time = format!("{time:.3}");
+    interval.ledger.set(Counter::ReadRequestedPages, number);
+    interval.system = System::from_numbers(std::array::from_fn(|place| {
         Measured::Exact(place as u64 * 1000 + number)
     }));
     let mut process = ProcessRow {
@@ -212,8 +212,8 @@ pub fn second(number: u64) -> Sample {
         ledger: Ledger::default(),
     };
     process.ledger.set(Counter::ReadRequestedPages, number);
-    stretch.processes.push(process);
-    Sample::from_stretch(stretch)
+    interval.processes.push(process);
+    Sample::from_interval(interval)
 }
 
 /// Writes seconds into a new recording.
@@ -230,10 +230,10 @@ pub fn numbers(path: &Path) -> (Vec<u64>, Vec<Problem>) {
     let mut reader = Reader::open(path).expect("it can be opened");
     let mut numbers = Vec::new();
     while let Some(sample) = reader.next().expect("it can be read") {
-        let number = sample.stretch.ledger[Counter::ReadRequestedPages];
+        let number = sample.interval.ledger[Counter::ReadRequestedPages];
         assert_eq!(
-            sample.stretch,
-            second(number).stretch,
+            sample.interval,
+            second(number).interval,
             "what is read is what was written, or it is not read"
         );
         numbers.push(number);

@@ -119,7 +119,7 @@ impl App {
     }
 
     fn open(&mut self) {
-        let Some(stretch) = self.shown.clone() else {
+        let Some(interval) = self.shown.clone() else {
             return;
         };
         let listing = self.listing();
@@ -135,7 +135,7 @@ impl App {
                 false,
             );
         }
-        let (kind, _) = item::parts(&key, &stretch);
+        let (kind, _) = item::parts(&key, &interval);
         let what = match &key {
             Key::Process(_) => "files of",
             Key::File { .. } => "readers and writers of",
@@ -161,7 +161,7 @@ impl App {
         self.residency.clear();
         // After closing the details, the selection is on the same object.
         self.listing_mut().hold();
-        self.fill_details(&mut details, &stretch);
+        self.fill_details(&mut details, &interval);
         self.panes.push(Pane::Details(Box::new(details)));
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Exactness, Measured, Stretch};
+use cachewise_model::{Exactness, Interval, Measured};
 
 use super::{App, Beat, Position};
 use crate::action::{Action, Scene, binding};
@@ -23,32 +23,32 @@ const TRAIL: usize = 400;
 
 impl App {
     /// Takes the next interval of a machine. It waits while the screen is frozen.
-    pub fn feed(&mut self, stretch: Stretch) {
-        let stretch = self.take_in(stretch);
+    pub fn feed(&mut self, interval: Interval) {
+        let interval = self.take_in(interval);
         match self.is_held {
-            true => self.waiting = Some(stretch),
-            false => self.show(stretch),
+            true => self.waiting = Some(interval),
+            false => self.show(interval),
         }
     }
 
     /// Takes an interval that is already outdated: it is not shown, but it counts.
-    pub fn pass(&mut self, stretch: Stretch) {
-        self.take_in(stretch);
+    pub fn pass(&mut self, interval: Interval) {
+        self.take_in(interval);
     }
 
-    fn take_in(&mut self, stretch: Stretch) -> Arc<Stretch> {
-        self.push_beat(Beat::of_interval(&stretch));
-        self.report_losses(&stretch);
-        let stretch = Arc::new(stretch);
-        self.recent.push_back(Arc::clone(&stretch));
+    fn take_in(&mut self, interval: Interval) -> Arc<Interval> {
+        self.push_beat(Beat::of_interval(&interval));
+        self.report_losses(&interval);
+        let interval = Arc::new(interval);
+        self.recent.push_back(Arc::clone(&interval));
         self.forget_the_old();
-        stretch
+        interval
     }
 
     /// Reports each loss once: on a busy machine it may recur in every interval. The head keeps a
     /// sign.
-    fn report_losses(&mut self, stretch: &Stretch) {
-        for lost in &stretch.lost {
+    fn report_losses(&mut self, interval: &Interval) {
+        for lost in &interval.lost {
             if self.reported_losses.insert(lost.id) && self.message.is_none() {
                 let name = binding(Action::Findings).map_or("", |binding| binding.shown);
                 let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
@@ -65,17 +65,17 @@ impl App {
         let is_exact = self.setup.backend.exact;
         let recent = self.recent.iter().chain(&self.shown);
         recent
-            .map(|stretch| Exactness::new(is_exact, &stretch.lost))
+            .map(|interval| Exactness::new(is_exact, &interval.lost))
             .find(|exactness| *exactness != Exactness::Exact)
             .unwrap_or_else(|| Exactness::new(is_exact, &[]))
     }
 
     /// Shows a sample of a recording, with the earlier ones for the sparkline.
-    pub fn jump(&mut self, stretch: Arc<Stretch>, trail: Vec<Option<Beat>>, position: Position) {
+    pub fn jump(&mut self, interval: Arc<Interval>, trail: Vec<Option<Beat>>, position: Position) {
         self.trail = trail.into();
         self.position = Some(position);
-        self.recent = VecDeque::from([Arc::clone(&stretch)]);
-        self.show(stretch);
+        self.recent = VecDeque::from([Arc::clone(&interval)]);
+        self.show(interval);
     }
 
     /// Whether the samples before the current one are needed.
@@ -85,7 +85,7 @@ impl App {
     }
 
     /// Takes the samples up to and including the current one.
-    pub(crate) fn remember(&mut self, past: impl Iterator<Item = Arc<Stretch>>) {
+    pub(crate) fn remember(&mut self, past: impl Iterator<Item = Arc<Interval>>) {
         self.recent = past.collect();
         self.forget_the_old();
         self.refill();
@@ -99,11 +99,11 @@ impl App {
     }
 
     fn forget_the_old(&mut self) {
-        let rows = |stretch: &Arc<Stretch>| {
-            stretch.processes.len() + stretch.files.len() + stretch.uses.len()
+        let rows = |interval: &Arc<Interval>| {
+            interval.processes.len() + interval.files.len() + interval.uses.len()
         };
-        let too_much = |recent: &VecDeque<Arc<Stretch>>| {
-            let time: Duration = recent.iter().map(|stretch| stretch.elapsed).sum();
+        let too_much = |recent: &VecDeque<Arc<Interval>>| {
+            let time: Duration = recent.iter().map(|interval| interval.elapsed).sum();
             time > KEPT || recent.iter().map(rows).sum::<usize>() > KEPT_ROWS
         };
         while self.recent.len() > 1 && too_much(&self.recent) {
@@ -115,17 +115,17 @@ impl App {
         findings::over(&self.recent, &self.setup)
     }
 
-    pub(super) fn show(&mut self, stretch: Arc<Stretch>) {
-        self.shown = Some(Arc::clone(&stretch));
+    pub(super) fn show(&mut self, interval: Arc<Interval>) {
+        self.shown = Some(Arc::clone(&interval));
         if self.with_arguments {
             let alive = |name: &ProcessName| {
                 let is_it = |process: &cachewise_model::ProcessRow| {
                     process.pid == name.pid && process.started.known() == name.started
                 };
-                stretch.processes.iter().any(is_it)
+                interval.processes.iter().any(is_it)
             };
             // Drops command lines of ended processes.
-            if self.command_lines.len() > 2 * stretch.processes.len() {
+            if self.command_lines.len() > 2 * interval.processes.len() {
                 self.command_lines.retain(|name, _| alive(name));
             }
         }
@@ -134,18 +134,18 @@ impl App {
 
     /// Fills the visible view and the panes. Other views wait until they are visible.
     pub(super) fn refill(&mut self) {
-        let Some(stretch) = self.shown.clone() else {
+        let Some(interval) = self.shown.clone() else {
             return;
         };
         // The old rows first: the new ones need their memory.
         self.listings[self.view].forget();
-        let mut items = item::items(ViewKind::ALL[self.view], &stretch);
+        let mut items = item::items(ViewKind::ALL[self.view], &interval);
         self.adorn(&mut items);
         self.listings[self.view].fill(items);
         let mut panes = std::mem::take(&mut self.panes);
         for pane in &mut panes {
             match pane {
-                Pane::Details(details) => self.fill_details(details, &stretch),
+                Pane::Details(details) => self.fill_details(details, &interval),
                 Pane::Findings { found, .. } => *found = self.findings(),
                 _ => {}
             }
@@ -153,9 +153,9 @@ impl App {
         self.panes = panes;
     }
 
-    pub(super) fn fill_details(&mut self, details: &mut Details, stretch: &Stretch) {
-        details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
-        let (_, mut items) = item::parts(&details.of, stretch);
+    pub(super) fn fill_details(&mut self, details: &mut Details, interval: &Interval) {
+        details.facts = crate::facts::facts(&details.of, interval, &self.command_lines);
+        let (_, mut items) = item::parts(&details.of, interval);
         // An ended process keeps its last rows for the user.
         if items.is_empty() && !details.listing.items().is_empty() {
             details.facts.push(("below", "as it was last".into()));
@@ -217,9 +217,9 @@ impl App {
             if let Pane::Details(details) = pane {
                 self.adorn(details.listing.items_mut());
                 details.listing.arrange();
-                if let Some(stretch) = &self.shown {
+                if let Some(interval) = &self.shown {
                     let old = details.facts.iter().find(|fact| fact.0 == "below").cloned();
-                    details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
+                    details.facts = crate::facts::facts(&details.of, interval, &self.command_lines);
                     details.facts.extend(old);
                 }
             }
@@ -232,8 +232,9 @@ impl App {
 
     /// Updates names; the rows stay.
     fn refill_names(&mut self) {
-        if let (Some(stretch), ViewKind::Process) = (self.shown.clone(), ViewKind::ALL[self.view]) {
-            let mut items = item::items(ViewKind::Process, &stretch);
+        if let (Some(interval), ViewKind::Process) = (self.shown.clone(), ViewKind::ALL[self.view])
+        {
+            let mut items = item::items(ViewKind::Process, &interval);
             self.adorn(&mut items);
             self.listings[self.view].fill(items);
         }

@@ -21,13 +21,13 @@ impl App {
         if self.busy.is_some() {
             return self.say("an operation is running: Esc stops it", true);
         }
-        let Some(stretch) = self.shown.clone() else {
+        let Some(interval) = self.shown.clone() else {
             return;
         };
         let listing = self.listing();
         let files: Vec<item::Item> = match (listing.kind, listing.chosen()) {
             (ViewKind::File, Some(_)) => listing.chosen_items().into_iter().cloned().collect(),
-            (ViewKind::Process, Some(key @ Key::Process(_))) => item::parts(key, &stretch).1,
+            (ViewKind::Process, Some(key @ Key::Process(_))) => item::parts(key, &interval).1,
             (_, None) => return self.say("no row is selected", true),
             _ => {
                 return self.say(

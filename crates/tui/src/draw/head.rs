@@ -50,8 +50,8 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         &crate::scale::visible(&app.setup.hostname),
         look.plain(),
     );
-    if let Some(stretch) = &app.shown {
-        x = canvas.text(x + 2, y, end, clock(&stretch.time), look.plain());
+    if let Some(interval) = &app.shown {
+        x = canvas.text(x + 2, y, end, clock(&interval.time), look.plain());
     }
     if let Some(scope) = &app.setup.scope {
         x = canvas.text(
@@ -102,7 +102,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
 /// Numbers with their names; those that do not fit are omitted, the least important first.
 fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let look = app.setup.look;
-    let Some(stretch) = &app.shown else {
+    let Some(interval) = &app.shown else {
         canvas.text(
             area.x,
             y,
@@ -112,7 +112,7 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
         );
         return;
     };
-    let row = stretch.row();
+    let row = interval.row();
     let size = |count: Count| shown(count.map(|size| bytes(size as f64)));
     let part = |id: &str| {
         let value = field(id).map_or(Value::unknown(Reason::NoSuchField), |field| field.of(&row));
@@ -126,9 +126,9 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let memory = part("psi_memory_some_ratio");
     // Name, short name, number, rank: the highest is omitted first.
     let mut parts = vec![
-        ("Cached", "Cached", size(stretch.system.cached_bytes), 0),
-        ("Buffers", "Buf", size(stretch.system.buffers_bytes), 5),
-        ("Dirty", "Dirty", size(stretch.system.dirty_bytes), 4),
+        ("Cached", "Cached", size(interval.system.cached_bytes), 0),
+        ("Buffers", "Buf", size(interval.system.buffers_bytes), 5),
+        ("Dirty", "Dirty", size(interval.system.dirty_bytes), 4),
         ("Hit", "Hit", hit, 1),
         ("PSI mem", "mem-PSI", memory, 3),
         ("PSI io", "io-PSI", io, 2),

@@ -207,10 +207,10 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
     let look = app.setup.look;
     let listing = app.listing();
     let numbers = app.numbers();
-    let Some(stretch) = &app.shown else {
+    let Some(interval) = &app.shown else {
         return;
     };
-    let whole = stretch.row();
+    let whole = interval.row();
     if listing.lines().is_empty() {
         let mut lines = Lines::new();
         let columns = usize::from(body.width).saturating_sub(1);

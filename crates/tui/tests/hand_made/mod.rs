@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Reason,
-    Stretch, System, Use,
+    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Measured, ProcessRow,
+    Reason, System, Use,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -107,9 +107,9 @@ pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
 }
 
 /// A second without activity.
-pub fn quiet() -> Stretch {
+pub fn quiet() -> Interval {
     let gauge = |bytes: u64| Measured::Exact(bytes);
-    Stretch {
+    Interval {
         time: "2026-01-02T03:04:05.000Z".into(),
         elapsed: Duration::from_secs(1),
         page_size: PageSize::new(4 << 10),
@@ -135,16 +135,16 @@ pub fn quiet() -> Stretch {
 
 /// `dd` misses 256 of 2,048 pages of b; `cat` hits 8,192 of a and of b; their parent, the shell, is
 /// idle.
-pub fn busy(seconds: u64) -> Stretch {
-    let mut stretch = quiet();
-    stretch.elapsed = Duration::from_secs(seconds);
+pub fn busy(seconds: u64) -> Interval {
+    let mut interval = quiet();
+    interval.elapsed = Duration::from_secs(seconds);
     let group = "/system.slice/db.service";
-    stretch.processes = vec![
+    interval.processes = vec![
         process(1001, 1, "sh", "/", Ledger::default()),
         process(1002, 1001, "dd", group, reads(2048, 256)),
         process(1003, 1001, "cat", group, reads(8192, 0)),
     ];
-    stretch.files = vec![
+    interval.files = vec![
         file("/srv/data/a", 11, 32 << 20, reads(4096, 0)),
         file("/srv/data/b", 12, 64 << 20, reads(6144, 256)),
         file("/srv/data/c", 13, 64 << 20, Ledger::default()),
@@ -156,13 +156,13 @@ pub fn busy(seconds: u64) -> Stretch {
     };
     let mut evicted = Ledger::default();
     evicted.set(Counter::EvictedReclaimPages, 5);
-    stretch.uses = vec![
+    interval.uses = vec![
         used(Some(1), 1, reads(2048, 256)),
         used(Some(2), 0, reads(4096, 0)),
         used(Some(2), 1, reads(4096, 0)),
         used(None, 1, evicted),
     ];
-    stretch.ledger = stretch
+    interval.ledger = interval
         .processes
         .iter()
         .map(|process| &process.ledger)
@@ -171,7 +171,7 @@ pub fn busy(seconds: u64) -> Stretch {
         memory_used_bytes: Measured::Exact(96 << 20),
         ..System::default()
     };
-    stretch.cgroups = vec![
+    interval.cgroups = vec![
         CgroupRow {
             path: Measured::Exact("/".into()),
             unit: Measured::not_offered(Reason::NoUnit),
@@ -185,7 +185,7 @@ pub fn busy(seconds: u64) -> Stretch {
             system,
         },
     ];
-    stretch.devices = vec![DeviceRow {
+    interval.devices = vec![DeviceRow {
         device: "254:1".into(),
         path: Measured::Exact("/dev/vda1".into()),
         filesystem: Measured::Exact("ext4".into()),
@@ -193,55 +193,55 @@ pub fn busy(seconds: u64) -> Stretch {
         device_read_bytes: Measured::Exact(1 << 20),
         device_write_bytes: Measured::Exact(0),
     }];
-    stretch
+    interval
 }
 
 /// A process that misses this many pages.
-pub fn one_process(name: &str, misses: u64) -> Stretch {
-    let mut stretch = quiet();
-    stretch.processes = vec![process(7, 1, name, "/", reads(misses, misses))];
-    stretch.ledger = reads(misses, misses);
-    stretch
+pub fn one_process(name: &str, misses: u64) -> Interval {
+    let mut interval = quiet();
+    interval.processes = vec![process(7, 1, name, "/", reads(misses, misses))];
+    interval.ledger = reads(misses, misses);
+    interval
 }
 
 /// A file read by direct I/O.
-pub fn direct(bytes: u64) -> Stretch {
-    let mut stretch = busy(1);
+pub fn direct(bytes: u64) -> Interval {
+    let mut interval = busy(1);
     let mut ledger = Ledger::default();
     ledger.set(Counter::DirectReadBytes, bytes);
     ledger.set(Counter::DirectReadRequests, bytes >> 20);
-    stretch.files[2].ledger = ledger.clone();
-    stretch.files[2].direct = true;
-    stretch.ledger += ledger;
-    stretch
+    interval.files[2].ledger = ledger.clone();
+    interval.files[2].direct = true;
+    interval.ledger += ledger;
+    interval
 }
 
 /// This many processes, each with a file; the n-th misses n pages.
-pub fn many(count: u32) -> Stretch {
-    let mut stretch = quiet();
+pub fn many(count: u32) -> Interval {
+    let mut interval = quiet();
     for number in 0..count {
         let ledger = reads(u64::from(number) * 2, u64::from(number));
         let name = format!("p{number}");
-        stretch
+        interval
             .processes
             .push(process(number + 10, 1, &name, "/", ledger.clone()));
         let path = format!("/srv/{}/{}/file{number}", number % 7, number % 130);
         let number = u64::from(number);
-        stretch
+        interval
             .files
             .push(file(&path, number + 1, number << 12, ledger.clone()));
-        stretch.uses.push(Use {
+        interval.uses.push(Use {
             process: Some(number as usize),
             file: number as usize,
             ledger,
         });
     }
-    stretch.ledger = stretch
+    interval.ledger = interval
         .processes
         .iter()
         .map(|process| &process.ledger)
         .sum();
-    stretch
+    interval
 }
 
 /// A key.
@@ -286,8 +286,8 @@ impl View {
         self.draw()
     }
 
-    pub fn feed(&mut self, stretch: Stretch) -> &mut View {
-        self.app.feed(stretch);
+    pub fn feed(&mut self, interval: Interval) -> &mut View {
+        self.app.feed(interval);
         self.draw()
     }
 

@@ -14,7 +14,7 @@ impl History for Tape {
     fn len(&self) -> usize {
         self.0.len()
     }
-    fn get(&mut self, place: usize) -> Result<cachewise_model::Stretch, String> {
+    fn get(&mut self, place: usize) -> Result<cachewise_model::Interval, String> {
         match self.0[place] {
             0 => Err("it is torn".into()),
             misses => Ok(one_process("tape", misses)),
@@ -79,11 +79,11 @@ fn keys_step_through_a_recording() {
 
 #[test]
 fn recording_states_which_parts_were_not_recorded() {
-    let view = |stretch: cachewise_model::Stretch, keys: &str| {
+    let view = |interval: cachewise_model::Interval, keys: &str| {
         let mut view = View::with(90, 24, |setup| *setup = recorded(2));
-        let mut stretch = stretch;
-        stretch.uses.clear();
-        view.feed(stretch).text(keys).code(KeyCode::Enter);
+        let mut interval = interval;
+        interval.uses.clear();
+        view.feed(interval).text(keys).code(KeyCode::Enter);
         view
     };
     let mut ended = busy(1);
@@ -151,11 +151,11 @@ impl History for Counted<'_> {
         1000
     }
 
-    fn get(&mut self, place: usize) -> Result<cachewise_model::Stretch, String> {
+    fn get(&mut self, place: usize) -> Result<cachewise_model::Interval, String> {
         self.0.set(self.0.get() + 1);
-        let mut stretch = one_process("tape", place as u64 + 1);
-        stretch.elapsed = self.1;
-        Ok(stretch)
+        let mut interval = one_process("tape", place as u64 + 1);
+        interval.elapsed = self.1;
+        Ok(interval)
     }
 }
 

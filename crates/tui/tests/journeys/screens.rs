@@ -66,9 +66,9 @@ fn ascii_look_draws_only_ascii() {
             color: false,
         }
     });
-    let mut stretch = busy(1);
-    stretch.files[1].path = Measured::Exact("/srv/daten/größe…".into());
-    view.feed(stretch);
+    let mut interval = busy(1);
+    interval.files[1].path = Measured::Exact("/srv/daten/größe…".into());
+    view.feed(interval);
     for keys in ["", "t", "2", "t", "?", "s", "f", "/ö"] {
         view.text(keys).draw();
         assert!(view.to_string().is_ascii(), "after {keys}: {view}");
@@ -92,10 +92,10 @@ fn screen_without_colour_has_the_same_text() {
 #[test]
 fn names_with_escape_sequences_are_escaped() {
     let mut view = View::new(160, 24);
-    let mut stretch = busy(1);
-    stretch.processes[1].command = Measured::Exact("a\u{1b}[2J\nb\t漢字".into());
-    stretch.files[1].path = Measured::Exact("/srv/\u{1b}]0;x\u{7}/new\nline/漢字漢字".into());
-    view.feed(stretch);
+    let mut interval = busy(1);
+    interval.processes[1].command = Measured::Exact("a\u{1b}[2J\nb\t漢字".into());
+    interval.files[1].path = Measured::Exact("/srv/\u{1b}]0;x\u{7}/new\nline/漢字漢字".into());
+    view.feed(interval);
     assert!(view.shows(r"a\x1b[2J\nb\t"), "shown, not sent: {view}");
     view.key('2');
     assert!(

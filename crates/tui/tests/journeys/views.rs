@@ -54,17 +54,17 @@ fn every_view_has_its_rows() {
 
 #[test]
 fn rows_without_misses_are_sorted_by_bytes_fetched() {
-    let mut stretch = busy(1);
+    let mut interval = busy(1);
     let mut around = reads(0, 0);
     around.set(Counter::DirectReadBytes, 4 << 20);
     let mut ahead = reads(512, 0);
     ahead.set(Counter::ReadaheadPages, 512);
     for (pid, name, ledger) in [(1004, "tar", ahead), (1005, "fio", around)] {
         let process = process(pid, 1001, name, "/", ledger);
-        stretch.processes.push(process);
+        interval.processes.push(process);
     }
     let mut view = View::new(80, 24);
-    view.feed(stretch);
+    view.feed(interval);
     for (row, name, why) in [
         (0, "dd", "misses come first"),
         (1, "fio", "4 MiB around the cache are more than 2 ahead"),
@@ -189,14 +189,14 @@ fn interval_keys_change_it_in_steps() {
 #[test]
 fn unknown_values_are_not_shown_as_zero() {
     let mut view = View::new(120, 24);
-    let mut stretch = busy(1);
-    stretch.processes[1].ledger.set_missing(
+    let mut interval = busy(1);
+    interval.processes[1].ledger.set_missing(
         cachewise_model::Counter::ReadMissedPages,
         Missing::Unknown(Reason::LostEvents),
     );
-    stretch.system.cached_bytes = Measured::unknown(Reason::NoPermission);
-    stretch.system.psi_io_some_seconds = Measured::not_offered(Reason::NoPressure);
-    view.feed(stretch);
+    interval.system.cached_bytes = Measured::unknown(Reason::NoPermission);
+    interval.system.psi_io_some_seconds = Measured::not_offered(Reason::NoPressure);
+    view.feed(interval);
     assert!(
         view.shows("Cached ?") && view.shows("PSI io -"),
         "in the head: {view}"
@@ -232,13 +232,13 @@ fn view_without_probe_states_the_reason() {
 fn losses_are_reported_once_with_the_fix() {
     let mut view = View::new(120, 24);
     let lost = |count| {
-        let mut stretch = busy(1);
-        stretch.lost = vec![cachewise_model::Lost {
+        let mut interval = busy(1);
+        interval.lost = vec![cachewise_model::Lost {
             id: "forgotten",
             count,
             meaning: "files gave up their place",
         }];
-        stretch
+        interval
     };
     view.feed(lost(3));
     assert!(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, Counter, Exit, Figures, Gap, GapKind, Ledger, Measured, Missing, ProcessRow, Reason,
-    Spread, Stall, Stretch, Summary, System, field,
+    Backend, Counter, Exit, Figures, Gap, GapKind, Interval, Ledger, Measured, Missing, ProcessRow,
+    Reason, Spread, Stall, Summary, System, field,
 };
 use cachewise_units::PageSize;
 
@@ -33,7 +33,7 @@ pub(crate) fn night() -> Summary {
             ledger,
         }
     };
-    let total = Stretch {
+    let total = Interval {
         time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(2),
         page_size: PageSize::new(4096),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cachewise_model::{Stretch, Unit, field};
+use cachewise_model::{Interval, Unit, field};
 use cachewise_view::{backend_json, lost_json, row_json};
 use serde_json::{Value as Json, json};
 
@@ -65,15 +65,15 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
         order.insert(0, by);
     }
     let limit = wanted.limit.unwrap_or(ROWS).min(MOST_ROWS);
-    let answer = over(&site, time, |gathered, stretch| {
-        (gathered.head(&stretch.time), stretch)
+    let answer = over(&site, time, |gathered, interval| {
+        (gathered.head(&interval.time), interval)
     });
-    let (mut json, stretch) = match answer.await {
+    let (mut json, interval) = match answer.await {
         Ok(answer) => answer,
         Err(error) => return not_now(error),
     };
-    json["elapsed_seconds"] = stretch.elapsed.as_secs_f64().into();
-    match table.rows_of(&stretch) {
+    json["elapsed_seconds"] = interval.elapsed.as_secs_f64().into();
+    match table.rows_of(&interval) {
         Ok(rows) => {
             json["count"] = rows.len().into();
             let rows = greatest(rows.into_iter(), &order, limit);
@@ -95,11 +95,11 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
 async fn over<T: Send + 'static>(
     site: &Site,
     time: Duration,
-    of: impl FnOnce(&mut Gathered, Stretch) -> T + Send + 'static,
+    of: impl FnOnce(&mut Gathered, Interval) -> T + Send + 'static,
 ) -> Result<T, String> {
     let answer = site.asking.ask(move |gathered, watching| {
-        let stretch = gathered.over_or_begin(time, watching)?;
-        Ok(of(gathered, stretch))
+        let interval = gathered.over_or_begin(time, watching)?;
+        Ok(of(gathered, interval))
     });
     answer.await.and_then(|answer| answer)
 }
@@ -121,7 +121,7 @@ pub(super) async fn devices(State(site): State<Site>, asked: QueryResult<RowsQue
 }
 
 /// The machine's numbers of the last interval, or of a longer time.
-pub(super) async fn stretch(
+pub(super) async fn interval(
     State(site): State<Site>,
     asked: QueryResult<IntervalQuery>,
 ) -> Response {
@@ -133,10 +133,10 @@ pub(super) async fn stretch(
         Ok(time) => time,
         Err(error) => return bad(error),
     };
-    let answer = over(&site, time, |gathered, stretch| {
-        let mut json = gathered.head(&stretch.time);
-        json["stretch"] = row_json(&stretch.row());
-        json["lost"] = lost_json(&stretch.lost);
+    let answer = over(&site, time, |gathered, interval| {
+        let mut json = gathered.head(&interval.time);
+        json["stretch"] = row_json(&interval.row());
+        json["lost"] = lost_json(&interval.lost);
         json
     });
     match answer.await {
@@ -186,8 +186,8 @@ pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuer
     if let Err(error) = asked {
         return bad(error.body_text());
     }
-    let answer = over(&site, site.options.interval, |gathered, stretch| {
-        let mut json = gathered.head(&stretch.time);
+    let answer = over(&site, site.options.interval, |gathered, interval| {
+        let mut json = gathered.head(&interval.time);
         for (name, member) in gathered.findings().members() {
             json[name] = member;
         }

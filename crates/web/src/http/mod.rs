@@ -164,7 +164,7 @@ fn router(site: Site) -> Router {
         .route("/healthz", get(healthy))
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/machine", get(api::machine))
-        .route("/api/v1/stretch", get(api::stretch))
+        .route("/api/v1/stretch", get(api::interval))
         .route("/api/v1/totals", get(api::totals))
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/processes", get(api::processes))

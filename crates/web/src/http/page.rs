@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Exactness, Kind, ORDER, Row, Stretch, Unit, field};
+use cachewise_model::{Exactness, Interval, Kind, ORDER, Row, Unit, field};
 use cachewise_units::{Bytes, PageSize};
 use cachewise_view::{lost_text, per_second, share};
 use serde::Deserialize;
@@ -41,10 +41,10 @@ pub(super) async fn page(
     let gathered = site.asking.ask(move |gathered, watching| {
         // Some seconds, so that a page that stands still shows more than a moment.
         let time = interval.max(Duration::from_secs(5));
-        let stretch = gathered.over_or_begin(time, watching)?;
+        let interval = gathered.over_or_begin(time, watching)?;
         let exactness = gathered.exactness();
         let lost: Vec<String> = gathered.lost().iter().map(lost_text).collect();
-        Ok((stretch, gathered.findings().clone(), exactness, lost))
+        Ok((interval, gathered.findings().clone(), exactness, lost))
     });
     let gathered = gathered.await.and_then(|answer| answer);
     let cache = site.survey.cache().await;
@@ -70,8 +70,8 @@ pub(super) async fn page(
     ];
     for table in TABLES {
         let rows = match &gathered {
-            Ok((stretch, ..)) => table
-                .rows_of(stretch)
+            Ok((interval, ..)) => table
+                .rows_of(interval)
                 .map_err(|missing| missing.reason().to_string()),
             Err(error) => Err(error.clone()),
         };
@@ -84,12 +84,12 @@ pub(super) async fn page(
             Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
         },
     ));
-    let stretch = gathered.ok().map(|(stretch, ..)| stretch);
+    let interval = gathered.ok().map(|(interval, ..)| interval);
     values.push((
         "time",
-        escape(stretch.as_ref().map_or("", |stretch| &stretch.time)).into_owned(),
+        escape(interval.as_ref().map_or("", |interval| &interval.time)).into_owned(),
     ));
-    values.push(("figures", figures(stretch.as_ref(), machine.page_size)));
+    values.push(("figures", figures(interval.as_ref(), machine.page_size)));
     match cache {
         Ok(tree) => {
             let (path, view) = match tree.view(&path, MEMBERS) {
@@ -202,7 +202,7 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
 }
 
 /// The figures at the top.
-fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
+fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
     const FIGURES: [(&str, &str, &str); 7] = [
         (
             "reuse_ratio",
@@ -224,7 +224,7 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
             "part of the time, some task",
         ),
     ];
-    let row = stretch.map(Stretch::row);
+    let row = interval.map(Interval::row);
     let mut text = String::new();
     for (id, title, what) in FIGURES {
         let Some(field) = field(id) else { continue };

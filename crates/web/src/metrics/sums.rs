@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Ledger, Lost, Measured, Missing, Reason, Row, Stretch};
+use cachewise_model::{Interval, Ledger, Lost, Measured, Missing, Reason, Row};
 use cachewise_view::Labels;
 
 use super::collector::Collector;
@@ -134,7 +134,7 @@ fn group_rows(gathered: &Gathered) -> Rows {
         (group.name.clone(), row)
     });
     // Without a counting backend the sum of the other groups is unknown too.
-    let unknown = gathered.totals.as_ref().and_then(Stretch::parts_missing);
+    let unknown = gathered.totals.as_ref().and_then(Interval::parts_missing);
     let others = Row {
         ledger: unknown.map_or_else(|| groups.others.clone(), Ledger::all_missing),
         ..Row::default()

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Backend, Counter, Measured, Reason, Row, Stretch, Summary, System, field};
+use cachewise_model::{Backend, Counter, Interval, Measured, Reason, Row, Summary, System, field};
 use cachewise_units::PageSize;
 
 use super::*;
 
-fn stretch() -> Stretch {
-    let mut stretch = Stretch {
+fn interval() -> Interval {
+    let mut interval = Interval {
         time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(1),
         page_size: PageSize::new(4096),
@@ -27,14 +27,14 @@ fn stretch() -> Stretch {
         uses: Vec::new(),
         lost: Vec::new(),
     };
-    stretch.ledger.set(Counter::ReadRequestedPages, 256);
-    stretch.ledger.set(Counter::ReadMissedPages, 64);
-    stretch.ledger.derive_hits();
-    stretch
+    interval.ledger.set(Counter::ReadRequestedPages, 256);
+    interval.ledger.set(Counter::ReadMissedPages, 64);
+    interval.ledger.derive_hits();
+    interval
 }
 
 fn summary(hostname: &str) -> Summary {
-    let total = stretch();
+    let total = interval();
     Summary {
         begin: "2026-01-02T03:00:01.000Z".into(),
         end: total.time.clone(),
@@ -79,7 +79,7 @@ fn data(page: &str) -> serde_json::Value {
 
 #[test]
 fn nothing_is_fetched_from_anywhere() {
-    let page = page("box", &[(stretch().row(), false)]);
+    let page = page("box", &[(interval().row(), false)]);
     for from in ["src=\"", "href=\"http", "url(", "@import", "//cdn"] {
         assert!(!page.contains(from), "{from} would fetch something");
     }
@@ -136,9 +136,9 @@ fn findings_have_figures_and_a_next_step() {
 
 #[test]
 fn plots_have_what_is_known_and_break_where_time_is_missing() {
-    let mut later = stretch();
+    let mut later = interval();
     later.time = "2026-01-02T03:10:00.000Z".into();
-    let points = [(stretch().row(), false), (later.row(), true)];
+    let points = [(interval().row(), false), (later.row(), true)];
     let page = page("box", &points);
     let data = data(&page);
     let times = data["times"].as_array().expect("times");
@@ -179,16 +179,16 @@ fn plots_are_of_fields_that_exist() {
 }
 
 fn all_of(number: u64) -> Row {
-    let mut stretch = stretch();
+    let mut interval = interval();
     for counter in Counter::ALL {
-        stretch.ledger.set(*counter, number);
+        interval.ledger.set(*counter, number);
     }
-    stretch.ledger.set(Counter::ReadRequestedPages, 100);
-    stretch.ledger.derive_hits();
-    let mut numbers = stretch.system.numbers();
+    interval.ledger.set(Counter::ReadRequestedPages, 100);
+    interval.ledger.derive_hits();
+    let mut numbers = interval.system.numbers();
     numbers.fill(Measured::Exact(number));
-    stretch.system = System::from_numbers(numbers);
-    stretch.device_read_bytes = Measured::Exact(number);
-    stretch.device_write_bytes = Measured::Exact(number);
-    stretch.row()
+    interval.system = System::from_numbers(numbers);
+    interval.device_read_bytes = Measured::Exact(number);
+    interval.device_write_bytes = Measured::Exact(number);
+    interval.row()
 }

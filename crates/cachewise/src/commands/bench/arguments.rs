@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use cachewise_bench::{Access, Advice, Bloat, Engine, Fill, Workload};
 use cachewise_model::{Field, Row};
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -93,7 +93,7 @@ pub struct DemoDirect {
     pub rounds: Option<u64>,
     /// Time between rounds, in seconds or with a unit.
     #[arg(short, long, value_name = "SECONDS", default_value = "1")]
-    pub interval: Interval,
+    pub interval: Period,
     /// Only read, without probe and report.
     #[arg(long)]
     pub unexplained: bool,
@@ -132,7 +132,7 @@ pub struct Measure {
         default_value = "2",
         allow_negative_numbers = true
     )]
-    pub interval: Interval,
+    pub interval: Period,
     /// Append the lines of cache-bench, with timestamps, to this file.
     #[arg(short, long, value_name = "LOG")]
     pub log: Option<PathBuf>,
@@ -157,10 +157,10 @@ pub struct Measure {
     pub bytes: Option<Bytes>,
     /// Stop after this time, in seconds or with a unit.
     #[arg(short = 'd', long, value_name = "TIME", allow_negative_numbers = true)]
-    pub seconds: Option<Interval>,
+    pub seconds: Option<Period>,
     /// Run this long before counting starts, in seconds or with a unit [default: 0].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub warm_up: Option<Interval>,
+    pub warm_up: Option<Period>,
     /// Number of threads.
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
@@ -344,8 +344,8 @@ impl Measure {
             unaligned: self.unaligned || self.is_cache_bench(),
             seed,
             bytes,
-            seconds: self.seconds.map(Interval::get),
-            warm_up: self.warm_up.map_or(Duration::ZERO, Interval::get),
+            seconds: self.seconds.map(Period::get),
+            warm_up: self.warm_up.map_or(Duration::ZERO, Period::get),
             threads: self.threads,
             depth: if engine == Engine::IoUring {
                 self.depth

@@ -39,6 +39,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     if text.trim_end_matches('0').is_empty() && !text.is_empty() {
         return Ok(Duration::ZERO);
     }
-    let interval: cachewise_units::Interval = text.parse().map_err(|error| format!("{error}"))?;
+    let interval: cachewise_units::Period = text.parse().map_err(|error| format!("{error}"))?;
     Ok(interval.get())
 }

@@ -95,17 +95,17 @@ fn watch(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let over = ticks.next(left.min(LOOK_EVERY))? || left <= LOOK_EVERY;
-        let stretch = watch.stretch()?;
+        let interval = watch.interval()?;
         let dirty = |system: &System| system.dirty_bytes.plus(system.writeback_bytes).known();
         if dirtiest
             .as_ref()
-            .is_none_or(|most| dirty(&stretch.system) > dirty(most))
+            .is_none_or(|most| dirty(&interval.system) > dirty(most))
         {
-            dirtiest = Some(stretch.system.clone());
+            dirtiest = Some(interval.system.clone());
         }
         match &mut sum {
-            Some(sum) => sum.add(stretch),
-            None => sum = Some(Sum::of(stretch)),
+            Some(sum) => sum.add(interval),
+            None => sum = Some(Sum::of(interval)),
         }
         if let Some(sum) = sum.take_if(|_| over) {
             let mut sum = sum.into_whole();
@@ -120,7 +120,7 @@ fn watch(
                 checkup.kernel.clone(),
             );
             report.backend = watch.backend().clone();
-            return Ok(report.of_stretch(&sum));
+            return Ok(report.of_interval(&sum));
         }
     }
 }

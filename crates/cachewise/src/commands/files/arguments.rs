@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cachewise_model::Field;
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use clap::Args;
 
 use crate::options::{Columns, Output, Select, parse_file_columns, parse_pid};
@@ -65,7 +65,7 @@ pub struct Files {
     pub only_cached: bool,
     /// Repeat at this interval, in seconds or with a unit, until interrupted.
     #[arg(short, long, value_name = "INTERVAL")]
-    pub watch: Option<Interval>,
+    pub watch: Option<Period>,
 
     /// Draw the position of resident pages in each file as a strip.
     #[arg(long, conflicts_with_all = ["all", "evicted", "tree"])]

@@ -215,19 +215,19 @@ pub fn strip(file: BorrowedFd<'_>, parts: u64) -> Result<Vec<Ratio>, cachewise_r
     for part in 0..parts {
         // In 128 bits: the file may have 2^52 pages.
         let at = |part: u64| (u128::from(pages) * u128::from(part) / u128::from(parts)) as u64;
-        let stretch = PageRange {
+        let interval = PageRange {
             start: at(part),
             end: at(part + 1),
         };
         let first = map
             .ranges
-            .partition_point(|range| range.end <= stretch.start);
+            .partition_point(|range| range.end <= interval.start);
         let resident: u64 = map.ranges[first..]
             .iter()
-            .map_while(|range| range.intersection(stretch))
+            .map_while(|range| range.intersection(interval))
             .map(|shared| shared.len().0)
             .sum();
-        strip.extend(Ratio::of(resident, stretch.len().0));
+        strip.extend(Ratio::of(resident, interval.len().0));
     }
     Ok(strip)
 }

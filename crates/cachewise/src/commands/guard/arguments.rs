@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::{Args, ValueEnum};
 
 use crate::options::Output;
@@ -51,7 +51,7 @@ pub struct Guard {
     pub by: Option<By>,
     /// Stop after this time, in seconds or with a unit [default: until interrupted].
     #[arg(short, long, value_name = "TIME")]
-    pub duration: Option<Interval>,
+    pub duration: Option<Period>,
     /// Report decisions without writing anything.
     #[arg(short = 'N', long)]
     pub dry_run: bool,

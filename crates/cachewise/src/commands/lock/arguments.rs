@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::Args;
 
 use crate::acting::Target;
@@ -44,7 +44,7 @@ pub struct Lock {
         default_value = "60",
         conflicts_with = "paths"
     )]
-    pub period: Interval,
+    pub period: Period,
     /// Omit larger files, in bytes or with a unit, with --follow.
     #[arg(
         long,

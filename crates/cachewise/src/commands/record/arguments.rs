@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::Args;
 
 use crate::options::parse_pid;
@@ -39,10 +39,10 @@ pub struct Record {
     pub command: Vec<OsString>,
     /// Time between samples, in seconds or with a unit: 0.5, 100ms, 1m; minimum 100ms.
     #[arg(short, long, default_value = "1", allow_negative_numbers = true, value_parser = parse_interval)]
-    pub interval: Interval,
+    pub interval: Period,
     /// Stop after this time, in seconds or with a unit: 90, 10m, 8h [default: until interrupted].
     #[arg(short, long, allow_negative_numbers = true)]
-    pub duration: Option<Interval>,
+    pub duration: Option<Period>,
     /// Number of the most active processes, and of files, to keep by name in each sample; one row sums the others.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub top: u16,
@@ -72,10 +72,10 @@ pub struct Record {
     pub quiet: bool,
 }
 
-fn parse_interval(text: &str) -> Result<Interval, String> {
-    let interval: Interval = text
+fn parse_interval(text: &str) -> Result<Period, String> {
+    let interval: Period = text
         .parse()
-        .map_err(|error: cachewise_units::ParseIntervalError| error.to_string())?;
+        .map_err(|error: cachewise_units::ParsePeriodError| error.to_string())?;
     if interval.get() < SHORTEST {
         return Err(
             "interval too short: below 100ms the recorder would mostly record itself".into(),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use rustix::process::Pid;
 
 use super::arguments::Record;
@@ -19,7 +19,7 @@ pub struct Course {
     command: Vec<OsString>,
     child: Option<(Child, Pid)>,
     followed: Option<Followed>,
-    duration: Option<Interval>,
+    duration: Option<Period>,
     deadline: Option<Instant>,
     sender: Sender<Event>,
     events: Receiver<Event>,

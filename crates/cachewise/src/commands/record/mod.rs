@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cachewise_kstat::Kernel;
-use cachewise_model::{Stretch, redact_arguments};
+use cachewise_model::{Interval, redact_arguments};
 use cachewise_recording::{
     Gaps, Limits, Sample, Session, TargetFile, Writer, check_target, reduce,
 };
@@ -63,7 +63,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         ));
     }
     // Counts during the setup belong to no sample.
-    watch.stretch()?;
+    watch.interval()?;
     if let course::Start::Not(code) = course.start()? {
         recorder.discard(found);
         return Ok(code);
@@ -161,9 +161,9 @@ impl Recorder {
         let mut due = Instant::now() + self.interval;
         loop {
             let next = course.wait(due);
-            let stretch = watch.stretch()?;
+            let interval = watch.interval()?;
             let suspended = clock.slept();
-            self.write(stretch, suspended)?;
+            self.write(interval, suspended)?;
             if let Next::End = next {
                 return Ok(());
             }
@@ -176,11 +176,11 @@ impl Recorder {
         }
     }
 
-    fn write(&mut self, mut stretch: Stretch, suspended: Duration) -> Result<()> {
-        reduce(&mut stretch, self.top);
+    fn write(&mut self, mut interval: Interval, suspended: Duration) -> Result<()> {
+        reduce(&mut interval, self.top);
         let sample = Sample {
             suspended,
-            ..Sample::from_stretch(stretch)
+            ..Sample::from_interval(interval)
         };
         self.writer.write(&sample).map_err(|error| {
             let advice = match error.is_full() {
@@ -189,7 +189,7 @@ impl Recorder {
             };
             anyhow::Error::from(error).context(format!("the recording ends here{advice}"))
         })?;
-        self.elapsed += sample.stretch.elapsed;
+        self.elapsed += sample.interval.elapsed;
         if let Some(gap) = self.gaps.find(&sample, self.interval) {
             self.gap_count += 1;
             if let Some(bar) = &self.bar {

@@ -107,14 +107,14 @@ fn series(
             continue;
         }
         if let (Some(sink), Some(session)) = (sink.take(), reader.session()) {
-            options.timestamp.clone_from(&sample.stretch.time);
+            options.timestamp.clone_from(&sample.interval.time);
             options.hostname.clone_from(&session.hostname);
             options.page_size = session.page().unwrap_or(options.page_size);
             writer = Some(RowWriter::new(sink, format, fields, options.clone()));
         }
         let Some(writer) = &mut writer else { continue };
-        Lost::add(&mut lost, &sample.stretch.lost);
-        counted |= sample.stretch.parts_missing().is_none();
+        Lost::add(&mut lost, &sample.interval.lost);
+        counted |= sample.interval.parts_missing().is_none();
         for row in rows(&sample, arguments.of) {
             if let Err(error) = writer.write(&row) {
                 return finish(Err(error).with_context(cannot_write), &[]);
@@ -137,13 +137,13 @@ fn series(
 }
 
 fn rows(sample: &Sample, of: Of) -> Vec<Row> {
-    let stretch = &sample.stretch;
+    let interval = &sample.interval;
     match of {
-        Of::Machine => vec![stretch.row()],
-        Of::Processes => stretch.process_rows().collect(),
-        Of::Files => stretch.file_rows().collect(),
-        Of::Cgroups => stretch.cgroup_rows().collect(),
-        Of::Devices => stretch.device_rows().collect(),
+        Of::Machine => vec![interval.row()],
+        Of::Processes => interval.process_rows().collect(),
+        Of::Files => interval.file_rows().collect(),
+        Of::Cgroups => interval.cgroup_rows().collect(),
+        Of::Devices => interval.device_rows().collect(),
     }
 }
 
@@ -157,7 +157,7 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
     }
     let mut points = Points::default();
     let summary = summarize(reader, range, |sample, gap| {
-        points.add(&sample.stretch, gap);
+        points.add(&sample.interval, gap);
         Ok::<(), anyhow::Error>(())
     })?;
     let Some(mut summary) = summary else {

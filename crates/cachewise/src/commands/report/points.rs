@@ -1,6 +1,6 @@
 //! Points of a plot: a few times the columns of a screen. With more samples, each point sums up the counts of several.
 
-use cachewise_model::{Gap, Row, Stretch};
+use cachewise_model::{Gap, Interval, Row};
 
 /// Between half of it and all of it.
 const MOST: usize = 4096;
@@ -17,16 +17,16 @@ pub struct Points {
 
 impl Points {
     /// Adds a sample, and the gap before it.
-    pub fn add(&mut self, stretch: &Stretch, gap: Option<&Gap>) {
+    pub fn add(&mut self, interval: &Interval, gap: Option<&Gap>) {
         let is_apart = gap.is_some_and(|gap| gap.kind.loses_counts());
         self.each = self.each.max(1);
         match self.points.last_mut() {
             Some((last, _)) if self.in_last < self.each && !is_apart => {
-                last.append(&stretch.row());
+                last.append(&interval.row());
                 self.in_last += 1;
             }
             _ => {
-                self.points.push((stretch.row(), is_apart));
+                self.points.push((interval.row(), is_apart));
                 self.in_last = 1;
             }
         }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn many_samples_are_few_points_and_the_same_sum() {
         let mut points = Points::default();
-        let mut stretch = cachewise_recording::example();
-        stretch.ledger.set(Counter::ReadRequestedPages, 3);
+        let mut interval = cachewise_recording::example();
+        interval.ledger.set(Counter::ReadRequestedPages, 3);
         let gap = Gap {
             begin: Measured::unknown(Reason::NothingBefore),
             end: Measured::unknown(Reason::NothingBefore),
@@ -80,7 +80,7 @@ mod tests {
             kind: GapKind::NotRecorded,
         };
         for number in 0..50_000_u64 {
-            points.add(&stretch, (number == 777).then_some(&gap));
+            points.add(&interval, (number == 777).then_some(&gap));
         }
         let (rows, each) = points.finish();
         assert!(

@@ -38,10 +38,10 @@ pub fn span(arguments: &Report) -> Result<Option<when::Span>> {
     let mut reader = Reader::open(&arguments.file)?;
     let mut span: Option<when::Span> = None;
     while let Some(sample) = reader.next()? {
-        let Ok(end) = sample.stretch.time.parse::<Timestamp>() else {
+        let Ok(end) = sample.interval.time.parse::<Timestamp>() else {
             continue;
         };
-        let begin = end.checked_sub(sample.stretch.elapsed).unwrap_or(end);
+        let begin = end.checked_sub(sample.interval.elapsed).unwrap_or(end);
         let span = span.get_or_insert(when::Span { begin, end });
         span.end = end;
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use cachewise_recording::{History, Range};
 use cachewise_tui::{App, Recorded, Scene, Setup, ViewKind};
 
@@ -21,9 +21,9 @@ impl cachewise_tui::History for Samples {
         self.0.len()
     }
 
-    fn get(&mut self, place: usize) -> Result<Stretch, String> {
+    fn get(&mut self, place: usize) -> Result<Interval, String> {
         match self.0.get(place) {
-            Ok(Some(sample)) => Ok(sample.stretch),
+            Ok(Some(sample)) => Ok(sample.interval),
             Ok(None) => Err(format!("there is no sample {}", place + 1)),
             Err(error) => Err(error.to_string()),
         }

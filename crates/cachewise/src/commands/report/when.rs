@@ -5,7 +5,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use cachewise_units::Interval;
+use cachewise_units::Period;
 
 /// From when to when a recording is.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub fn parse(text: &str, span: Span, zone: &TimeZone) -> Result<Timestamp> {
     let beyond = || format!("the time {text:?} is in no calendar");
     if let Some((far, from)) = (text.strip_prefix('+').map(|far| (far, span.begin)))
         .or_else(|| text.strip_prefix('-').map(|far| (far, span.end)))
-        && let Ok(far) = far.parse::<Interval>()
+        && let Ok(far) = far.parse::<Period>()
     {
         let far = SignedDuration::try_from(far.get()).with_context(beyond)?;
         let far = if text.starts_with('-') { -far } else { far };

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use cachewise_probe::Options;
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use clap::Args;
 use clap::error::ErrorKind;
 
@@ -34,7 +34,7 @@ pub struct Run {
     pub pid: Option<u32>,
     /// Stop after this time, in seconds or with a unit (500ms, 2m), with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub duration: Option<Interval>,
+    pub duration: Option<Period>,
     /// Maximum files, processes and control groups to show in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,

@@ -19,7 +19,7 @@ use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exit, Report, diagnose, redact_arguments};
 use cachewise_probe::{Detail, Options, Probe, Scope};
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::{account, machine};
@@ -98,7 +98,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             child::follow(
                 &kernel,
                 pid,
-                arguments.duration.map(Interval::get),
+                arguments.duration.map(Period::get),
                 probe.is_none(),
             )?
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use cachewise_cli::settings;
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use cachewise_web::Collector;
 use clap::Args;
 
@@ -80,7 +80,7 @@ pub struct Serve {
     pub otlp: Option<cachewise_web::OtlpAddress>,
     /// Time between updates of the live views, in seconds or with a unit: 0.5, 100ms; scrapes read current values.
     #[arg(long, default_value = "1")]
-    pub interval: Interval,
+    pub interval: Period,
 }
 
 impl Serve {

@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
 use cachewise_sys::{allow_open_files, start_thread};
 use cachewise_web::{
@@ -161,8 +161,8 @@ struct Watched {
 }
 
 impl Watching for Watched {
-    fn stretch(&mut self) -> Result<Stretch, String> {
-        self.watch.stretch().map_err(|error| explain(&error))
+    fn interval(&mut self) -> Result<Interval, String> {
+        self.watch.interval().map_err(|error| explain(&error))
     }
 
     fn cost(&self) -> Cost {

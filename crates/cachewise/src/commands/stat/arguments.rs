@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cachewise_model::{Field, STAT_COLUMNS};
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use clap::Args;
 
 use crate::columns::fields;
@@ -25,7 +25,7 @@ use crate::options::{Columns, Output, parse_columns, parse_pid};
 pub struct Stat {
     /// Time between rows, in seconds or with a unit: 0.5, 100ms, 1m.
     #[arg(default_value = "1", allow_negative_numbers = true)]
-    pub interval: Interval,
+    pub interval: Period,
     /// Number of rows [default: until interrupted].
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,

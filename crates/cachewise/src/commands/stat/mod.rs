@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Lost, Stretch};
+use cachewise_model::{Interval, Lost};
 use cachewise_view::{Format, RowOptions, RowWriter, lost_text};
 
 use crate::machine::Followed;
@@ -50,7 +50,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
 
     let mut ticks = Ticks::new(&interrupts);
-    let mut total: Option<Stretch> = None;
+    let mut total: Option<Interval> = None;
     let mut lost: Vec<Lost> = Vec::new();
     for shown in 1.. {
         let interrupted = ticks.next(arguments.interval.get())?;
@@ -58,23 +58,23 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             // The terminal shows ^C at the place of the next row, which would not fit behind it.
             let _ = std::io::stdout().write_all(b"\r");
         }
-        let stretch = watch.stretch()?;
-        tell_lost(&mut lost, &stretch.lost);
+        let interval = watch.interval()?;
+        tell_lost(&mut lost, &interval.lost);
         let over = interrupted || followed.as_ref().is_some_and(Followed::has_ended);
-        let row = stretch.row();
+        let row = interval.row();
         match &mut total {
-            Some(total) => total.append(stretch),
-            None => total = Some(stretch),
+            Some(total) => total.append(interval),
+            None => total = Some(interval),
         }
         // The size of the terminal may change.
         writer.set_room(if fits { Stream::Stdout.width() } else { None });
         writer.write(&row).with_context(cannot_write)?;
         if over || arguments.count == Some(shown) {
             // Without a probe none would say that nothing is missing.
-            if total.as_ref().and_then(Stretch::parts_missing).is_none() {
+            if total.as_ref().and_then(Interval::parts_missing).is_none() {
                 writer.set_lost(&lost);
             }
-            let total = total.as_ref().map(Stretch::row);
+            let total = total.as_ref().map(Interval::row);
             writer.finish(total.as_ref()).with_context(cannot_write)?;
             break;
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cachewise_model::Field;
 use cachewise_tui::{Filter, ViewKind};
-use cachewise_units::Interval;
+use cachewise_units::Period;
 use clap::{Args, ValueEnum};
 
 use crate::options::{Output, parse_pid};
@@ -26,7 +26,7 @@ use crate::options::{Output, parse_pid};
 pub struct Top {
     /// Time between screens, in seconds or with a unit: 0.5, 100ms, 1m [default: 1].
     #[arg(allow_negative_numbers = true)]
-    pub interval: Option<Interval>,
+    pub interval: Option<Period>,
     /// Write rows instead of a screen.
     #[arg(short, long)]
     pub batch: bool,
@@ -42,7 +42,7 @@ pub struct Top {
         allow_negative_numbers = true,
         conflicts_with = "interval"
     )]
-    pub delay: Option<Interval>,
+    pub delay: Option<Period>,
     /// Kind of rows.
     #[arg(long, value_name = "KIND", value_enum, default_value_t = View::Process)]
     pub view: View,
@@ -119,7 +119,7 @@ fn parse_column(text: &str) -> Result<Name, String> {
 
 impl Top {
     /// Time between screens or rows.
-    pub fn pace(&self) -> Interval {
-        self.delay.or(self.interval).unwrap_or(Interval::SECOND)
+    pub fn pace(&self) -> Period {
+        self.delay.or(self.interval).unwrap_or(Period::SECOND)
     }
 }

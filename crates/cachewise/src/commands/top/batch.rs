@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{
-    Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Sum, Unit, field,
+    Field, Interval, Kind as FieldKind, Lost, Measured, ORDER, Row, Sum, Unit, field,
 };
 use cachewise_probe::Options;
 use cachewise_tui::{ViewKind, arranged};
@@ -68,13 +68,13 @@ pub fn batch(
         let interrupted = ticks.next(arguments.pace().get())?;
         // Checked before the interval, which contains the last activity of the process.
         let ended = followed.as_ref().is_some_and(Followed::has_ended);
-        let stretch = watch.stretch()?;
-        tell_lost(&stretch.lost);
-        Lost::add(&mut lost, &stretch.lost);
-        let counted = stretch.parts_missing().is_none();
+        let interval = watch.interval()?;
+        tell_lost(&interval.lost);
+        Lost::add(&mut lost, &interval.lost);
+        let counted = interval.parts_missing().is_none();
         let is_last = interrupted || ended || arguments.count == Some(shown);
         let written = out
-            .stretch(stretch, arguments)
+            .interval(interval, arguments)
             .and_then(|()| match is_last {
                 true => out.finish(arguments, &fields, counted.then_some(&lost[..])),
                 false => Ok(()),
@@ -102,16 +102,16 @@ enum Out {
 }
 
 impl Out {
-    fn stretch(&mut self, stretch: Stretch, arguments: &Top) -> std::io::Result<()> {
+    fn interval(&mut self, interval: Interval, arguments: &Top) -> std::io::Result<()> {
         match self {
             Out::Rows(writer) => {
-                for row in rows(&stretch, arguments) {
+                for row in rows(&interval, arguments) {
                     writer.write(&row)?;
                 }
             }
             Out::Metrics(_, sum) => match sum {
-                Some(sum) => sum.add(stretch),
-                None => *sum = Some(Box::new(Sum::of(stretch))),
+                Some(sum) => sum.add(interval),
+                None => *sum = Some(Box::new(Sum::of(interval))),
             },
             Out::Done => {}
         }
@@ -162,12 +162,12 @@ fn metrics(kind: ViewKind, fields: &[&'static Field]) -> Vec<&'static Field> {
         .collect()
 }
 
-fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+fn sorted(interval: &Interval, arguments: &Top) -> Vec<Row> {
     let kind = arguments.view.kind();
     let sort = arguments.sort.map(|sort| sort.0);
     let by = sort.or_else(|| field(ORDER[0]));
-    let rows = arranged(kind, stretch, by, arguments.filter.as_ref());
-    let time = Measured::Exact(stretch.time.clone());
+    let rows = arranged(kind, interval, by, arguments.filter.as_ref());
+    let time = Measured::Exact(interval.time.clone());
     rows.into_iter()
         .map(|mut row| {
             row.labels.time = time.clone();
@@ -176,10 +176,10 @@ fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
         .collect()
 }
 
-fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+fn rows(interval: &Interval, arguments: &Top) -> Vec<Row> {
     let kind = arguments.view.kind();
-    let mut rows = sorted(stretch, arguments);
-    if let Some(row) = unseen(stretch, kind) {
+    let mut rows = sorted(interval, arguments);
+    if let Some(row) = unseen(interval, kind) {
         return vec![row];
     }
     if let Some(top) = arguments.top {
@@ -189,12 +189,12 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 /// The row of unknown values without the probe: no rows at all would mean no activity.
-fn unseen(stretch: &Stretch, kind: ViewKind) -> Option<Row> {
-    let missing = stretch.parts_missing()?;
+fn unseen(interval: &Interval, kind: ViewKind) -> Option<Row> {
+    let missing = interval.parts_missing()?;
     let is_counted = matches!(kind, ViewKind::Process | ViewKind::File);
     is_counted.then(|| {
-        let mut row = nobody_knows(kind, stretch, missing);
-        row.labels.time = Measured::Exact(stretch.time.clone());
+        let mut row = nobody_knows(kind, interval, missing);
+        row.labels.time = Measured::Exact(interval.time.clone());
         row
     })
 }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::Stretch;
+use cachewise_model::Interval;
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_tui::{App, Scene, Setup, TerminalStyle};
 
@@ -148,7 +148,7 @@ struct Source {
 }
 
 impl cachewise_tui::Source for Source {
-    fn stretch(&mut self) -> Result<Stretch, String> {
+    fn interval(&mut self) -> Result<Interval, String> {
         // Checked after the interval in which it ended, which contains its last activity.
         if let Some(pid) = self.ended {
             return Err(format!(
@@ -157,6 +157,6 @@ impl cachewise_tui::Source for Source {
         }
         let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
         self.ended = ended.map(|(_, pid)| pid);
-        self.watch.stretch().map_err(|error| explain(&error))
+        self.watch.interval().map_err(|error| explain(&error))
     }
 }

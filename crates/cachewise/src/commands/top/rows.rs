@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use cachewise_model::{
-    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Reason, Row,
-    Stretch, System, Unit, field,
+    CgroupRow, DeviceRow, Exit, Field, FileRow, Interval, Ledger, Measured, Missing, ProcessRow,
+    Reason, Row, System, Unit, field,
 };
 use cachewise_tui::ViewKind;
 
@@ -15,9 +15,9 @@ pub fn kind_of_row(kind: ViewKind) -> Row {
 }
 
 /// The row that stands for an unknown number of rows: only its time is known.
-pub fn nobody_knows(kind: ViewKind, stretch: &Stretch, missing: Missing) -> Row {
+pub fn nobody_knows(kind: ViewKind, interval: &Interval, missing: Missing) -> Row {
     let mut row = unmeasured(kind, missing);
-    row.elapsed = stretch.elapsed;
+    row.elapsed = interval.elapsed;
     row.ledger = Ledger::all_missing(missing);
     let labels = &mut row.labels;
     match kind {

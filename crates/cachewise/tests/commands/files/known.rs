@@ -24,15 +24,15 @@ fn patterns() -> [BTreeSet<u64>; 4] {
 }
 
 /// First and last pages of the ranges.
-fn stretches(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
-    let mut stretches: Vec<(u64, u64)> = Vec::new();
+fn intervals(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut intervals: Vec<(u64, u64)> = Vec::new();
     for &page in pages {
-        match stretches.last_mut() {
+        match intervals.last_mut() {
             Some((_, last)) if *last + 1 == page => *last = page,
-            _ => stretches.push((page, page)),
+            _ => intervals.push((page, page)),
         }
     }
-    stretches
+    intervals
 }
 
 /// The answers about a file: by counts, and by ranges.
@@ -63,7 +63,7 @@ fn is_right(path: &Path, pages: &BTreeSet<u64>, [counted, mapped]: &[Value; 2]) 
         .iter()
         .map(|row| (number(row, "first_page"), number(row, "last_page")))
         .collect();
-    assert_eq!(told, stretches(pages), "and those, of {}", path.display());
+    assert_eq!(told, intervals(pages), "and those, of {}", path.display());
 }
 
 /// Loads each pattern of pages of a file, and looks at it by a path that leads there.

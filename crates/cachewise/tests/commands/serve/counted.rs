@@ -397,9 +397,9 @@ pub fn before_the_first_tick() {
         let document = site.json(&format!("/api/v1/{path}"));
         assert!(document["timestamp"].is_string(), "{path}: {document}");
     }
-    let stretch = site.json("/api/v1/processes");
-    let elapsed = stretch["elapsed_seconds"].as_f64().expect("a number");
-    assert!(elapsed > 0.05, "rates are not over an instant: {stretch}");
+    let interval = site.json("/api/v1/processes");
+    let elapsed = interval["elapsed_seconds"].as_f64().expect("a number");
+    assert!(elapsed > 0.05, "rates are not over an instant: {interval}");
     let history = site.json("/api/v1/history");
     let points = history["points"].as_array().expect("a list");
     assert_eq!(points.len(), 1, "one short stretch for all that ask");

@@ -8,7 +8,7 @@ use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Un
 use cachewise_cpu::program::{CostLocation, Counters, NoCounter, Rate, sum};
 use cachewise_kstat::Kernel;
 use cachewise_sys::allow_open_files;
-use cachewise_units::{Interval, Ratio};
+use cachewise_units::{Period, Ratio};
 
 use super::{How, Lines, Usage, course, no_debug_note, notes_of};
 use crate::commands::arguments::CpuRun;
@@ -103,7 +103,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     let sampling = sampling(arguments.sample, |event| {
         Sampling::of_process(event, arguments.period, pid, threads.clone())
     })?;
-    let course = child::follow(&kernel, pid, arguments.duration.map(Interval::get), false)?;
+    let course = child::follow(&kernel, pid, arguments.duration.map(Period::get), false)?;
     let sampled = sampling.map(|sampling| Sampled::from_samples(sampling.finish()));
     let rates: Vec<Vec<Rate>> = counters.iter_mut().map(Counters::read).collect();
     let (rates, without) = sum(&rates);

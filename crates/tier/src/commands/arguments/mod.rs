@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cachewise_cli::about::About;
 use cachewise_cli::arguments::Output;
 use cachewise_tier::dev_cluster::DevClusterOptions;
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::{Bytes, Period};
 use clap::{Args, Parser, Subcommand};
 
 pub use cache::{CacheFlags, SettingFlags};
@@ -86,13 +86,13 @@ pub struct DevCluster {
     pub memory: Bytes,
     /// After how long without an answer nodes take one of them for failed.
     #[arg(long, value_name = "TIME", default_value = format!("{:?}", usual().node_timeout))]
-    pub node_timeout: Interval,
+    pub node_timeout: Period,
     /// The server; looked for in PATH unless it has a slash.
     #[arg(long, value_name = "PROGRAM", default_value_os_t = usual().server)]
     pub server: PathBuf,
     /// End after so long.
     #[arg(short, long, value_name = "TIME")]
-    pub duration: Option<Interval>,
+    pub duration: Option<Period>,
     #[command(flatten)]
     pub output: Output,
 }

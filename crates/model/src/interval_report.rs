@@ -4,39 +4,39 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::findings::diagnose;
+use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::reason::Reason;
 use crate::report::{Report, Surroundings};
-use crate::stretch::Stretch;
 
 impl Report {
     /// Turns it into a report of the whole machine in an interval, with the findings of
-    /// [`diagnose`](crate::diagnose). The interval may be a sum of several ([`Stretch::append`]):
+    /// [`diagnose`](crate::diagnose). The interval may be a sum of several ([`Interval::append`]):
     /// findings need seconds rather than moments.
     #[must_use]
-    pub fn of_stretch(mut self, stretch: &Stretch) -> Report {
+    pub fn of_interval(mut self, interval: &Interval) -> Report {
         self.is_of_machine = true;
-        self.timestamp.clone_from(&stretch.time);
-        self.wall = stretch.elapsed;
+        self.timestamp.clone_from(&interval.time);
+        self.wall = interval.elapsed;
         self.exit = Exit::Running;
-        self.totals = stretch.ledger.clone();
-        self.device_read_bytes = stretch.device_read_bytes;
-        self.device_write_bytes = stretch.device_write_bytes;
-        self.files.clone_from(&stretch.files);
-        self.processes.clone_from(&stretch.processes);
-        self.cgroups.clone_from(&stretch.cgroups);
-        self.lost.clone_from(&stretch.lost);
-        self.system = stretch.system.clone();
-        self.surroundings = surroundings(stretch);
+        self.totals = interval.ledger.clone();
+        self.device_read_bytes = interval.device_read_bytes;
+        self.device_write_bytes = interval.device_write_bytes;
+        self.files.clone_from(&interval.files);
+        self.processes.clone_from(&interval.processes);
+        self.cgroups.clone_from(&interval.cgroups);
+        self.lost.clone_from(&interval.lost);
+        self.system = interval.system.clone();
+        self.surroundings = surroundings(interval);
         self.findings = diagnose(&self);
         self
     }
 }
 
 /// The limit on a control group that cost most: pages were reclaimed and refaulted.
-fn surroundings(stretch: &Stretch) -> Surroundings {
-    let system = &stretch.system;
-    let in_the_way = stretch
+fn surroundings(interval: &Interval) -> Surroundings {
+    let system = &interval.system;
+    let in_the_way = interval
         .cgroups
         .iter()
         .filter(|group| group.system.memory_limit_reached.exact() > Some(0))

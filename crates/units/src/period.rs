@@ -1,4 +1,4 @@
-//! [`Interval`]: time between two rows.
+//! [`Period`]: time between two rows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,24 +10,24 @@ use crate::decimal::{Decimal, Fault, MOST_PLACES};
 /// `100ms`, `1m`.
 ///
 /// ```
-/// # use cachewise_units::Interval;
+/// # use cachewise_units::Period;
 /// # use std::time::Duration;
-/// let interval: Interval = "100ms".parse()?;
-/// assert_eq!(interval.get(), Duration::from_millis(100));
-/// assert!("0".parse::<Interval>().is_err());
-/// # Ok::<(), cachewise_units::ParseIntervalError>(())
+/// let period: Period = "100ms".parse()?;
+/// assert_eq!(period.get(), Duration::from_millis(100));
+/// assert!("0".parse::<Period>().is_err());
+/// # Ok::<(), cachewise_units::ParsePeriodError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Interval(Duration);
+pub struct Period(Duration);
 
 /// A longer one is useless, and deadlines computed from it could exceed the range of the clock.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-impl Interval {
+impl Period {
     /// One second, the usual default.
     pub const SECOND: Self = Self(Duration::from_secs(1));
 
-    /// Makes an interval, or `None` if the duration is zero or longer than a year.
+    /// Makes a period, or `None` if the duration is zero or longer than a year.
     #[must_use]
     pub fn new(duration: Duration) -> Option<Self> {
         (!duration.is_zero() && duration <= LONGEST).then_some(Self(duration))
@@ -40,21 +40,21 @@ impl Interval {
     }
 }
 
-impl fmt::Display for Interval {
+impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad_integral(true, "", &format!("{:?}", self.0))
     }
 }
 
-/// Error for a text that is not an interval.
+/// Error for a text that is not a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseIntervalError {
+pub struct ParsePeriodError {
     input: String,
-    fault: IntervalFault,
+    fault: PeriodFault,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum IntervalFault {
+enum PeriodFault {
     Negative,
     Zero,
     TooShort,
@@ -64,47 +64,47 @@ enum IntervalFault {
     Unit(String),
 }
 
-impl fmt::Display for ParseIntervalError {
+impl fmt::Display for ParsePeriodError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not an interval: ", self.input)?;
         match &self.fault {
-            IntervalFault::Negative => f.write_str("it is negative")?,
-            IntervalFault::Zero => f.write_str("it is zero")?,
-            IntervalFault::TooShort => f.write_str("it is shorter than a nanosecond")?,
-            IntervalFault::TooLong => f.write_str("it is longer than a year")?,
-            IntervalFault::TooPrecise => write!(f, "it has more than {MOST_PLACES} decimals")?,
-            IntervalFault::NotANumber => f.write_str("it does not start with a number")?,
-            IntervalFault::Unit(unit) => write!(f, "{unit:?} is not a unit of time")?,
+            PeriodFault::Negative => f.write_str("it is negative")?,
+            PeriodFault::Zero => f.write_str("it is zero")?,
+            PeriodFault::TooShort => f.write_str("it is shorter than a nanosecond")?,
+            PeriodFault::TooLong => f.write_str("it is longer than a year")?,
+            PeriodFault::TooPrecise => write!(f, "it has more than {MOST_PLACES} decimals")?,
+            PeriodFault::NotANumber => f.write_str("it does not start with a number")?,
+            PeriodFault::Unit(unit) => write!(f, "{unit:?} is not a unit of time")?,
         }
         f.write_str("; write seconds (1, 0.5), or a unit as in 100ms, 2s, 1m, 1h")
     }
 }
 
-impl std::error::Error for ParseIntervalError {}
+impl std::error::Error for ParsePeriodError {}
 
-impl FromStr for Interval {
-    type Err = ParseIntervalError;
+impl FromStr for Period {
+    type Err = ParsePeriodError;
 
     /// Parses seconds (`1`, `0.5`) or a number with `us`, `ms`, `s`, `m` (minutes) or `h`.
     ///
     /// # Errors
     /// Names the input, the fault, and the accepted forms.
     fn from_str(input: &str) -> Result<Self, Self::Err> {
-        parse(input.trim()).map_err(|fault| ParseIntervalError {
+        parse(input.trim()).map_err(|fault| ParsePeriodError {
             input: input.to_owned(),
             fault,
         })
     }
 }
 
-fn parse(text: &str) -> Result<Interval, IntervalFault> {
+fn parse(text: &str) -> Result<Period, PeriodFault> {
     if text.starts_with('-') {
-        return Err(IntervalFault::Negative);
+        return Err(PeriodFault::Negative);
     }
     let (number, unit) = Decimal::split(text).map_err(|fault| match fault {
-        Fault::NotANumber => IntervalFault::NotANumber,
-        Fault::TooLarge => IntervalFault::TooLong,
-        Fault::TooPrecise => IntervalFault::TooPrecise,
+        Fault::NotANumber => PeriodFault::NotANumber,
+        Fault::TooLarge => PeriodFault::TooLong,
+        Fault::TooPrecise => PeriodFault::TooPrecise,
     })?;
     let nanoseconds = match unit.trim_start() {
         "" | "s" => 1_000_000_000,
@@ -112,19 +112,19 @@ fn parse(text: &str) -> Result<Interval, IntervalFault> {
         "ms" => 1_000_000,
         "m" | "min" => 60 * 1_000_000_000,
         "h" => 3_600 * 1_000_000_000,
-        unit => return Err(IntervalFault::Unit(unit.to_owned())),
+        unit => return Err(PeriodFault::Unit(unit.to_owned())),
     };
     if number.is_zero() {
-        return Err(IntervalFault::Zero);
+        return Err(PeriodFault::Zero);
     }
     let duration = number
         .times(nanoseconds)
         .map(Duration::from_nanos)
-        .ok_or(IntervalFault::TooLong)?;
+        .ok_or(PeriodFault::TooLong)?;
     if duration.is_zero() {
-        return Err(IntervalFault::TooShort);
+        return Err(PeriodFault::TooShort);
     }
-    Interval::new(duration).ok_or(IntervalFault::TooLong)
+    Period::new(duration).ok_or(PeriodFault::TooLong)
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
             ("1000us", 1),
             (" 3 s ", 3_000),
         ] {
-            let interval: Interval = text.parse().unwrap();
+            let interval: Period = text.parse().unwrap();
             assert_eq!(
                 interval.get(),
                 Duration::from_millis(milliseconds),
@@ -177,7 +177,7 @@ mod tests {
             ("99999999999999999999999", "longer than a year"),
             ("0.11111111111111111111", "more than 19 decimals"),
         ] {
-            let error = text.parse::<Interval>().unwrap_err().to_string();
+            let error = text.parse::<Period>().unwrap_err().to_string();
             assert!(
                 error.contains(why),
                 "{text:?} should be refused as {why:?}: {error}"
@@ -191,19 +191,15 @@ mod tests {
 
     #[test]
     fn new_refuses_zero_and_more_than_a_year() {
-        assert_eq!(
-            Interval::new(Duration::ZERO),
-            None,
-            "zero is not an interval"
-        );
-        assert_eq!(Interval::new(Duration::MAX), None, "neither is forever");
-        assert_eq!(Interval::SECOND.to_string(), "1s", "printed with its unit");
+        assert_eq!(Period::new(Duration::ZERO), None, "zero is not an interval");
+        assert_eq!(Period::new(Duration::MAX), None, "neither is forever");
+        assert_eq!(Period::SECOND.to_string(), "1s", "printed with its unit");
     }
 
     proptest! {
         #[test]
         fn printed_form_parses_back(nanoseconds in 1_000..10_000_000_000_000_u64) {
-            let interval = Interval::new(Duration::from_nanos(nanoseconds)).unwrap();
+            let interval = Period::new(Duration::from_nanos(nanoseconds)).unwrap();
             prop_assert_eq!(interval.to_string().parse(), Ok(interval), "a round trip");
         }
     }

@@ -22,7 +22,7 @@ use crate::{Count, Measured};
 
 /// An interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stretch {
+pub struct Interval {
     /// Its end, RFC 3339.
     pub time: String,
     /// Its length, by a monotonic clock that includes suspend.
@@ -55,15 +55,15 @@ pub struct Stretch {
 /// Use of one file by one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Use {
-    /// Index in [`Stretch::processes`]; `None` for events of the file that belong to no process.
+    /// Index in [`Interval::processes`]; `None` for events of the file that belong to no process.
     pub process: Option<usize>,
-    /// Index in [`Stretch::files`].
+    /// Index in [`Interval::files`].
     pub file: usize,
     /// The counts.
     pub ledger: Ledger,
 }
 
-impl Stretch {
+impl Interval {
     /// The whole machine as a row.
     #[must_use]
     pub fn row(&self) -> Row {
@@ -121,27 +121,27 @@ impl Stretch {
     }
 }
 
-impl Stretch {
+impl Interval {
     /// Adds the next interval: counts are summed by process, file, group and device; gauges and
     /// names are the later ones.
-    pub fn append(&mut self, later: Stretch) {
+    pub fn append(&mut self, later: Interval) {
         Places::of(self).add(self, later);
     }
 }
 
-/// Consecutive intervals, summed as by [`Stretch::append`].
+/// Consecutive intervals, summed as by [`Interval::append`].
 ///
 /// It remembers the positions of its rows, so that adding an interval costs only the rows in it.
 #[derive(Debug)]
 pub struct Sum {
-    whole: Stretch,
+    whole: Interval,
     places: Places,
 }
 
 impl Sum {
     /// Starts with the first interval.
     #[must_use]
-    pub fn of(first: Stretch) -> Self {
+    pub fn of(first: Interval) -> Self {
         Sum {
             places: Places::of(&first),
             whole: first,
@@ -149,19 +149,19 @@ impl Sum {
     }
 
     /// Adds the next interval.
-    pub fn add(&mut self, later: Stretch) {
+    pub fn add(&mut self, later: Interval) {
         self.places.add(&mut self.whole, later);
     }
 
     /// The sum.
     #[must_use]
-    pub fn whole(&self) -> &Stretch {
+    pub fn whole(&self) -> &Interval {
         &self.whole
     }
 
     /// The sum.
     #[must_use]
-    pub fn into_whole(self) -> Stretch {
+    pub fn into_whole(self) -> Interval {
         self.whole
     }
 }
@@ -186,19 +186,19 @@ const USE: fn(&Use) -> (Option<usize>, usize) = |used| (used.process, used.file)
 const LOST: fn(&Lost) -> &'static str = |lost| lost.id;
 
 impl Places {
-    fn of(stretch: &Stretch) -> Self {
+    fn of(interval: &Interval) -> Self {
         Places {
-            processes: places(&stretch.processes, PROCESS),
-            files: places(&stretch.files, FILE),
-            cgroups: places(&stretch.cgroups, CGROUP),
-            devices: places(&stretch.devices, DEVICE),
-            uses: places(&stretch.uses, USE),
-            lost: places(&stretch.lost, LOST),
+            processes: places(&interval.processes, PROCESS),
+            files: places(&interval.files, FILE),
+            cgroups: places(&interval.cgroups, CGROUP),
+            devices: places(&interval.devices, DEVICE),
+            uses: places(&interval.uses, USE),
+            lost: places(&interval.lost, LOST),
         }
     }
 
     /// Adds a later interval to the one with these indexes.
-    fn add(&mut self, whole: &mut Stretch, later: Stretch) {
+    fn add(&mut self, whole: &mut Interval, later: Interval) {
         whole.time = later.time;
         whole.elapsed += later.elapsed;
         whole.ledger += later.ledger;
@@ -311,14 +311,14 @@ mod tests {
         }
     }
 
-    fn stretch(processes: Vec<ProcessRow>, cached: u64) -> Stretch {
+    fn interval(processes: Vec<ProcessRow>, cached: u64) -> Interval {
         let ledger: Ledger = processes.iter().map(|process| &process.ledger).sum();
         let uses = processes.iter().enumerate().map(|(place, process)| Use {
             process: Some(place),
             file: 0,
             ledger: process.ledger.clone(),
         });
-        Stretch {
+        Interval {
             time: cached.to_string(),
             elapsed: Duration::from_secs(1),
             page_size: None,
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn append_sums_counts_and_keeps_later_gauges() {
-        let mut sum = stretch(vec![process(7, 1, 10)], 100);
-        sum.append(stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200));
+        let mut sum = interval(vec![process(7, 1, 10)], 100);
+        sum.append(interval(vec![process(8, 1, 5), process(7, 1, 20)], 200));
         assert_eq!(sum.elapsed, Duration::from_secs(2), "both together");
         assert_eq!(sum.ledger[Counter::ReadRequestedPages], 35, "of everybody");
         assert_eq!(sum.system.cached_bytes, Measured::Exact(200), "the later");
@@ -388,10 +388,10 @@ mod tests {
     #[test]
     fn sum_equals_repeated_append() {
         let parts = [
-            stretch(vec![process(7, 1, 10)], 100),
-            stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200),
-            stretch(vec![process(7, 2, 1), process(8, 1, 2)], 300),
-            stretch(vec![process(8, 1, 4)], 300),
+            interval(vec![process(7, 1, 10)], 100),
+            interval(vec![process(8, 1, 5), process(7, 1, 20)], 200),
+            interval(vec![process(7, 2, 1), process(8, 1, 2)], 300),
+            interval(vec![process(8, 1, 4)], 300),
         ];
         let mut whole = parts[0].clone();
         let mut sum = Sum::of(parts[0].clone());
@@ -411,10 +411,10 @@ mod tests {
 
     #[test]
     fn parts_missing_without_exact_counts_has_a_reason() {
-        let mut sum = stretch(Vec::new(), 1);
+        let mut sum = interval(Vec::new(), 1);
         assert_eq!(sum.parts_missing(), None, "it was counted, and is quiet");
         let none = Missing::NotOffered(Reason::NeedsProbe);
-        let mut blind = stretch(Vec::new(), 1);
+        let mut blind = interval(Vec::new(), 1);
         blind.ledger = Ledger::all_missing(none);
         blind
             .ledger
@@ -426,8 +426,8 @@ mod tests {
 
     #[test]
     fn reused_pid_is_another_process() {
-        let mut sum = stretch(vec![process(7, 1, 10)], 100);
-        sum.append(stretch(vec![process(7, 2, 20)], 100));
+        let mut sum = interval(vec![process(7, 1, 10)], 100);
+        sum.append(interval(vec![process(7, 2, 20)], 100));
         assert_eq!(sum.processes.len(), 2, "it started at another time");
     }
 }
