@@ -81,11 +81,11 @@ bench-tier: ## the block cache: five servers healthy and one frozen, with the po
 	$(CARGO) bench --locked -p cachewise-tier --bench slow_node
 	$(CARGO) bench --locked -p cachewise-tier --bench throughput
 
-package: ## a Debian package and a tarball, with libelf and zlib in the program; in target/package
+package: ## a Debian package for each program, and a tarball of all three; in target/package
 	@scripts/setup package
 	@scripts/package
 
-test-package: package ## install that package into a clean Debian 12, run what is in it, remove it; needs root
+test-package: package ## install the packages in a clean Debian 12, run each program, remove them; needs root
 	@scripts/test-package
 
 setup: ## only install what is missing for all of the above
