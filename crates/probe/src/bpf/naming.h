@@ -180,18 +180,27 @@ named:
 
 #define ALIASES_SEEN 64
 
-/* Looks for the oldest of a file's names that are cached (new ones come to the head) and have not been taken away. */
+/*
+ * Looks for the oldest of a file's names that are cached (new ones come to the head) and have not been taken away.
+ * `found` is not NULL to begin with: verifiers before 6.7 look at the first step alone, and leave out what a value
+ * known there does not lead to.
+ */
 struct alias_walk {
 	struct hlist_node *next;
 	struct dentry *found;
 };
 
+static __always_inline struct dentry *alias_of(struct hlist_node *node)
+{
+	return (void *)node - bpf_core_field_offset(struct dentry, d_u.d_alias);
+}
+
 static long alias_step(u32 i, void *context)
 {
 	struct alias_walk *walk = context;
-	struct dentry *dentry = (void *)walk->next - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	struct dentry *dentry = alias_of(walk->next);
 
-	if (!walk->found || PEEK1(dentry, d_hash.pprev) || !PEEK1(walk->found, d_hash.pprev))
+	if (PEEK1(dentry, d_hash.pprev) || !PEEK1(walk->found, d_hash.pprev))
 		walk->found = dentry;
 	walk->next = PEEK1(walk->next, next);
 	return !walk->next;
@@ -255,6 +264,7 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	walk.record->whole = walk.record->length = 0;
 	aliases.next = READ(inode, i_dentry.first);
 	if (aliases.next && !S_ISBLK(walk.record->mode)) {
+		aliases.found = alias_of(aliases.next);
 		bpf_loop(ALIASES_SEEN, alias_step, &aliases, 0);
 		walk.dentry = aliases.found;
 		if (!PEEK1(aliases.found, d_hash.pprev))

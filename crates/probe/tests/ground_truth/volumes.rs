@@ -242,7 +242,11 @@ fn info_of<'s>(snapshot: &'s Snapshot, path: &Path) -> Result<&'s FileInfo> {
             id.inode == inode && path.and_then(Path::file_name) == named
         })
         .map(|(_, info)| info)
-        .ok_or_else(|| Problem::new(format!("no file is called {}", path.display())))
+        .ok_or_else(|| {
+            let same = snapshot.files.iter().filter(|(id, _)| id.inode == inode);
+            let known: Vec<_> = same.map(|(_, info)| info).collect();
+            Problem::new(format!("no file is called {}: {known:?}", path.display()))
+        })
 }
 
 /// Overlayfs copies to a file without a name, or with one in its work directory, before the first change of a file.
