@@ -122,6 +122,8 @@ reasons! {
     SharedRequests, "shared_requests", "a request failed or ended short, and other calls of the same thread, which are not on files of the page cache, hide how many bytes it moved; or requests of io_uring in flight together hide which of them a page came in for";
     /// The kernel reports some requests without their range, or not at all.
     RangeNotReported, "range_not_reported", "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy that makes its own file longer, or writes by libaio, splice and copy_file_range on btrfs";
+    /// Readahead pages of a short read left the cache, or may have, before the result of the read was known.
+    EvictedMeanwhile, "evicted_meanwhile", "other tasks evicted pages of the file before the result of a short read was known, so that its readahead pages may be gone";
     /// The kernel has no event to count reads by. `cachewise doctor` lists the events.
     NoReadEvent, "no_read_event", "this kernel has no event for reads";
     /// Before Linux 6.12 page faults need fentry or kprobes.

@@ -99,6 +99,7 @@ pub(crate) struct Booked {
     unsure_writes: u64,
     rangeless_reads: u64,
     rangeless_writes: u64,
+    unsure_ahead: u64,
 }
 
 const OF_RANGES_READ: [Counter; 3] = [
@@ -116,6 +117,7 @@ const OF_READS: [Counter; 7] = [
     Counter::ReadaheadPages,
     Counter::ReadaheadHitPages,
 ];
+const OF_AHEAD: [Counter; 2] = [Counter::ReadaheadHitPages, Counter::ReadaheadWastedPages];
 const OF_WRITES: [Counter; 4] = [
     Counter::WriteBytes,
     Counter::WritePages,
@@ -132,6 +134,7 @@ impl Default for Booked {
             unsure_writes: 0,
             rangeless_reads: 0,
             rangeless_writes: 0,
+            unsure_ahead: 0,
         }
     }
 }
@@ -147,6 +150,7 @@ impl Booked {
             unsure_writes: hidden(offset_of!(types::ledger, unsure_writes)),
             rangeless_reads: hidden(offset_of!(types::ledger, rangeless_reads)),
             rangeless_writes: hidden(offset_of!(types::ledger, rangeless_writes)),
+            unsure_ahead: hidden(offset_of!(types::ledger, unsure_ahead_pages)),
         }
     }
 
@@ -164,6 +168,7 @@ impl Booked {
         self.unsure_writes += other.unsure_writes;
         self.rangeless_reads += other.rangeless_reads;
         self.rangeless_writes += other.rangeless_writes;
+        self.unsure_ahead += other.unsure_ahead;
     }
 
     pub(crate) fn since(&self, earlier: &Booked) -> Self {
@@ -178,6 +183,7 @@ impl Booked {
             rangeless_writes: self
                 .rangeless_writes
                 .saturating_sub(earlier.rangeless_writes),
+            unsure_ahead: self.unsure_ahead.saturating_sub(earlier.unsure_ahead),
         }
     }
 
@@ -213,6 +219,7 @@ impl Booked {
             Reason::RangeNotReported,
         );
         mark(self.rangeless_writes, &OF_WRITES, Reason::RangeNotReported);
+        mark(self.unsure_ahead, &OF_AHEAD, Reason::EvictedMeanwhile);
         ledger
     }
 }
@@ -313,7 +320,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
 /// The kernel's ledger has to be the model's table, counter by counter.
 pub(crate) const fn check_ledger() {
     assert!(
-        size_of::<types::ledger>() == (Counter::COUNT + 5) * size_of::<u64>(),
+        size_of::<types::ledger>() == (Counter::COUNT + 6) * size_of::<u64>(),
         "src/bpf/ledger.h and cachewise_model::Counter have different numbers of counters"
     );
 }

@@ -64,6 +64,7 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	state->pending_account = account;
 	state->pending_bytes = 0;
 	state->pending_inode = READ(inode, i_ino);
+	state->pending_left = left[watch_slot(state->pending_inode)];
 	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
 	state->pending_hi = state->ahead_hi;
 	if (state->pending_hi > last_page(inode))
@@ -376,6 +377,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			return 0;
 	}
 	wasted = ahead_take(mapping, lo, hi);
+	left[watch_slot(READ(mapping, host, i_ino))]++;
 	file_of(READ(mapping, host), &key.file);
 	if (!is_wanted(&key.file))
 		return 0;

@@ -93,6 +93,7 @@ ONCE int cut_flight(struct task_state *state, u64 id, u64 cut)
 	reach->cut = cut;
 	reach->task = (u32)id;
 	reach->started = id >> 32;
+	reach->left = flight->left;
 	walk.reach = reach;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
 	/* inserted pages that the read did not reach are readahead */
@@ -105,6 +106,7 @@ ONCE int cut_flight(struct task_state *state, u64 id, u64 cut)
 	ADD(ledger, readahead_pages, ahead);
 	ADD(ledger, read_hit_pages, ahead - unserved);
 	ADD(ledger, unsure_reads, flight->doubtful | flight->skips);
+	ADD(ledger, unsure_ahead_pages, reach->gone);
 	return 0;
 }
 

@@ -54,6 +54,8 @@ struct ledger {
 	u64 unsure_reads, unsure_writes;
 	/* Requests whose range no event gives, or that no event shows. */
 	u64 rangeless_reads, rangeless_writes;
+	/* Readahead pages of short reads that may have left the cache before the results of the reads were known. */
+	u64 unsure_ahead_pages;
 };
 
 /* A file as stat(2) names it; a block device is (its own number, 0). */

@@ -34,6 +34,9 @@ u64 gone_watch[1 << WATCH_BITS] = {};
 /* Changes whenever an inode may have its first pages in the cache: one that stood at the same address is gone. */
 u32 begun[1 << WATCH_BITS] = {};
 
+/* Changes whenever pages of an inode leave the cache. */
+u32 left[1 << WATCH_BITS] = {};
+
 static __always_inline u64 watch_slot(u64 inode_number)
 {
 	return (inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS);
@@ -191,6 +194,7 @@ struct result {
 	u64 size;	 /* of the file, before it */
 	u32 generation;
 	u32 open;
+	u32 left, padding; /* as it was when pages began to come in for it */
 };
 
 /* As in linux/aio_abi.h. */
@@ -222,6 +226,7 @@ struct reach {
 	u64 start, end, cut;
 	u64 missed, used; /* inserted for it and reached; found in the cache, having been inserted ahead, and not reached */
 	u32 task, started;
+	u32 left, gone; /* as it was; pages not reached that may have left the cache since */
 };
 
 /* A read or write of io_uring that was submitted, and whose completion has not come. */
@@ -246,7 +251,8 @@ struct flight {
 	u8 skips;	/* does not report success */
 	u8 grouped;
 	u8 doubtful; /* an insert meanwhile may belong to it */
-	u8 padding[6];
+	u8 padding[2];
+	u32 left; /* as it was at submission */
 };
 
 /* The request that the latest event of io_uring was of, and the pages lo..=hi that it wants. */
@@ -281,6 +287,7 @@ struct task_state {
 	u32 pending_miss, pending_ahead;
 	u32 pending_counts; /* no event came so far: the request itself is to be counted */
 	u32 pending_chunks; /* a call in chunks: misses are booked as its pages are */
+	u32 pending_left, padding_of_left;
 	/* the page fault that is being served */
 	u64 fault_mapping, fault_serial, fault_index;
 	u32 fault_known, fault_missed;

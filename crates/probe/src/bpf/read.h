@@ -89,8 +89,15 @@ ONCE int set_rest_ahead(struct task_state *state)
 	reach->cut = reach->start;
 	reach->task = READ(task, pid);
 	reach->started = (u32)READ(task, start_time);
+	reach->left = state->pending_left;
 	walk.reach = reach;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
+	if (reach->gone) {
+		struct row_key key = state->pending_key;
+		struct ledger *ledger = ledger_of_key(&key);
+
+		ADD(ledger, unsure_ahead_pages, reach->gone);
+	}
 	return 0;
 }
 
@@ -122,6 +129,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		mapping = PLAIN(address_space, (void *)state->pending.mapping);
 		state->read_result.call = state->pending;
 		open_result(&state->read_result, READ(mapping, host), state->pending_account);
+		state->read_result.left = state->pending_left;
 		state->read_result.open = !!state->pending_bytes;
 		state->read_result.pos = state->pending_pos;
 		state->read_result.bytes = bytes;
@@ -318,6 +326,8 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		if (known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
 			set_call(&state->read_result.call, m, serial, nr, state->epoch);
 			open_result(&state->read_result, inode, task->ioac.rchar);
+			if (state->pending.mapping == m)
+				state->read_result.left = state->pending_left;
 			state->read_result.pos = pos;
 			state->read_result.bytes = 0;
 			state->read_result.start = start;

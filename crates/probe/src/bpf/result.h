@@ -37,8 +37,13 @@ static long reach_step(u32 i, void *context)
 	beyond &= again->missed | again->used;
 	again->missed &= ~beyond;
 	again->used &= ~beyond;
-	if (beyond)
+	if (!beyond)
+		return 0;
+	/* others may have evicted them: then a mark would outlive its page */
+	if (reach->left == left[watch_slot(reach->inode_number)])
 		ahead_set_chunk(&range, lo, beyond);
+	else
+		reach->gone += count_bits(beyond);
 	return 0;
 }
 
@@ -92,13 +97,17 @@ ONCE int settle_read(struct task_state *state)
 		reach->cut = ((request->pos + moved - 1) >> config.page_shift) + 1;
 	reach->task = READ(task, pid);
 	reach->started = (u32)READ(task, start_time);
+	reach->left = request->left;
 	walk.reach = reach;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
 	if (request->used && reach->cut <= request->start) {
 		struct ahead_range range = { request->call.mapping, request->inode_number };
 
 		reach->used = request->used;
-		ahead_set_chunk(&range, request->start, 1ULL << (request->start & (CHUNK_PAGES - 1)));
+		if (request->left == left[watch_slot(request->inode_number)])
+			ahead_set_chunk(&range, request->start, 1ULL << (request->start & (CHUNK_PAGES - 1)));
+		else
+			reach->gone++;
 	}
 	ledger = ledger_of_request(task, request);
 	unserved = reach->cut <= reach->end ? reach->end - reach->cut + 1 : 0;
@@ -111,6 +120,7 @@ ONCE int settle_read(struct task_state *state)
 	ADD(ledger, read_hit_pages, request->misses - reach->missed - unserved);
 	ADD(ledger, readahead_hit_pages, -reach->used);
 	ADD(ledger, unsure_reads, calls_since > 1);
+	ADD(ledger, unsure_ahead_pages, reach->gone);
 	return 0;
 }
 
@@ -176,6 +186,7 @@ static __always_inline void open_result(struct result *result, struct inode *ino
 	result->account = account;
 	result->misses = result->used = 0;
 	result->size = READ(inode, i_size);
+	result->left = left[watch_slot(result->inode_number)];
 	result->open = 1;
 }
 

@@ -61,6 +61,7 @@ ONCE int reach_flight(u64 id, u64 mapping, u64 last)
 	flight->key = key;
 	flight->mapping = mapping;
 	flight->inode_number = READ(inode, i_ino);
+	flight->left = left[watch_slot(flight->inode_number)];
 	flight->pos = pos;
 	flight->length -= flight->before;
 	flight->bytes = end - pos;

@@ -111,6 +111,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	state->read_misses = 0;
 	if (state->pending.mapping == range.mapping)
 		pending_commit(state, &read->tally);
+	state->read = read->call;
+	state->read_end = read->end;
 	if (state->pending.mapping)
 		pending_flush(state);
 	/* what is inserted later is not for this call */

@@ -228,6 +228,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 		return 0;
 	flight->mapping = (u64)mapping;
 	flight->inode_number = READ(inode, i_ino);
+	flight->left = left[watch_slot(flight->inode_number)];
 	flight->last = (flight->pos + flight->length - 1) >> config.page_shift;
 	flight->last |= (1ULL << least_folio_order(mapping)) - 1;
 	state->event_inode = (u64)inode;

@@ -15,6 +15,10 @@ pub struct Account {
     pub read_calls: u64,
     /// Bytes that write calls moved.
     pub write_calls: u64,
+    /// Read calls.
+    pub reads: u64,
+    /// Write calls.
+    pub writes: u64,
     /// Bytes that the task had devices read.
     pub device_read: u64,
     /// Bytes that it made to be written to devices: a page for each that it made dirty.
@@ -37,6 +41,8 @@ impl Account {
         Ok(Account {
             read_calls: number("rchar")?,
             write_calls: number("wchar")?,
+            reads: number("syscr")?,
+            writes: number("syscw")?,
             device_read: number("read_bytes")?,
             device_written: number("write_bytes")?,
             cancelled: number("cancelled_write_bytes")?,
@@ -49,6 +55,8 @@ impl Account {
         Account {
             read_calls: since(self.read_calls, earlier.read_calls),
             write_calls: since(self.write_calls, earlier.write_calls),
+            reads: since(self.reads, earlier.reads),
+            writes: since(self.writes, earlier.writes),
             device_read: since(self.device_read, earlier.device_read),
             device_written: since(self.device_written, earlier.device_written),
             cancelled: since(self.cancelled, earlier.cancelled),
@@ -61,6 +69,8 @@ impl Account {
         Some(Account {
             read_calls: number()?,
             write_calls: number()?,
+            reads: number()?,
+            writes: number()?,
             device_read: number()?,
             device_written: number()?,
             cancelled: number()?,
@@ -73,13 +83,15 @@ impl fmt::Display for Account {
         let Account {
             read_calls,
             write_calls,
+            reads,
+            writes,
             device_read,
             device_written,
             cancelled,
         } = self;
         write!(
             formatter,
-            "{read_calls} {write_calls} {device_read} {device_written} {cancelled}"
+            "{read_calls} {write_calls} {reads} {writes} {device_read} {device_written} {cancelled}"
         )
     }
 }

@@ -14,6 +14,7 @@ use crate::open::{Handling, OPEN};
 use crate::oracle::{Taken, faults};
 use crate::problem::{Context, Problem, Result};
 use crate::program::Program;
+use crate::request::Accounted;
 use crate::stand::Stand;
 use crate::sums::{fetched, storage_slack};
 use crate::task::Task;
@@ -70,7 +71,7 @@ pub fn attempt(stand: &mut Stand, program: &Program, directory: &Path) -> Result
         short: None,
         short_write: None,
         met: [0; OPEN.len()],
-        accounted: (0, 0),
+        accounted: Accounted::default(),
     };
     work.seen = work.first.clone();
     let accounts_before = Accounts::read(disk.as_ref())?;
@@ -116,11 +117,10 @@ pub fn attempt(stand: &mut Stand, program: &Program, directory: &Path) -> Result
     if work.spoiled {
         return Ok(Attempt::Reclaimed);
     }
-    let (read, written) = work.accounted;
     let thread = accounts.thread.since(accounts_before.thread);
-    let (reads, writes) = (thread.read_calls, thread.write_calls);
-    verdict.find("thread", "rchar of /proc", (reads, reads), read);
-    verdict.find("thread", "wchar of /proc", (writes, writes), written);
+    if work.accounted.compare("thread", &thread, &mut verdict) {
+        return Ok(Attempt::Restarted);
+    }
     if let Some(slack) = storage_slack(kind, program) {
         let mut compare = |of: &str, read: u64| {
             let bounds = (read.saturating_sub(slack), read);
@@ -151,8 +151,8 @@ struct Work<'f> {
     /// The same of the latest write.
     short_write: Option<usize>,
     met: [usize; OPEN.len()],
-    /// Bytes that the kernel adds to the account of reads, and of writes.
-    accounted: (u64, u64),
+    /// Calls and bytes that the kernel adds to the account of reads, and of writes.
+    accounted: Accounted,
 }
 
 impl Work<'_> {
@@ -188,10 +188,7 @@ impl Work<'_> {
             found.map_or(&self.seen[file], |(_, seen)| seen).clone()
         };
         for (request, outcome) in queue.iter().zip(&outcomes) {
-            let (reads, writes) = request.call.is_accounted();
-            let got = u64::try_from(*outcome).unwrap_or(0);
-            self.accounted.0 += u64::from(reads) * got;
-            self.accounted.1 += u64::from(writes) * got;
+            self.accounted.add(request.call, *outcome);
             for (second, file) in request.files().enumerate() {
                 let moment = Moment {
                     operation: request,

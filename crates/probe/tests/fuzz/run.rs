@@ -32,7 +32,7 @@ pub fn run(stand: &mut Stand, program: &Program) -> Result<Verdict> {
                     ..*verdict
                 });
             }
-            Attempt::Reclaimed | Attempt::Killed => losses = 0,
+            Attempt::Reclaimed | Attempt::Restarted | Attempt::Killed => losses = 0,
             Attempt::Lost => {
                 losses += 1;
                 if losses > LOSSES {

@@ -34,6 +34,8 @@ pub enum Attempt {
     Reclaimed,
     /// The probe says that it lost events.
     Lost,
+    /// The kernel began a call anew, which is another call to it, and no other to the program.
+    Restarted,
     /// The kernel killed one of its processes because its memory group was full.
     Killed,
 }

@@ -14,7 +14,7 @@
 //! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
 //!   truth about reads; `reader`, the calls.
 //! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `uring_reads`, `uring_results`,
-//!   `lifetimes`, `again`, `names`, `volumes`, `elsewhere`: the cases.
+//!   `lifetimes`, `again`, `late`, `names`, `volumes`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
 mod again;
@@ -23,6 +23,7 @@ mod direct;
 mod elsewhere;
 mod fallback;
 mod forms;
+mod late;
 mod lifetimes;
 mod limits;
 mod matrix;
@@ -106,6 +107,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(limits::trials());
     trials.extend(races::trials());
     trials.extend(again::trials());
+    trials.extend(late::trials());
     trials.extend(direct::trials());
     trials.extend(writes::trials());
     trials.extend(results::trials());

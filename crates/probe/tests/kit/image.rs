@@ -220,6 +220,17 @@ fn is_installed(program: &str) -> bool {
     !matches!(started, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
+/// A mount that failed: whether this kernel mounts no file system of the kind.
+fn refused(kind: FileSystem, problem: Problem) -> NotMounted {
+    if kind == FileSystem::XfsLargeBlocks {
+        NotMounted::Missing("this kernel mounts no xfs with blocks larger than a page".into())
+    } else if is_known_to_kernel(kind.mount_type()) {
+        NotMounted::Failed(problem)
+    } else {
+        NotMounted::Missing(format!("this kernel has no {kind}"))
+    }
+}
+
 /// Block devices of this size or more that may be overwritten, by their paths: file systems are made on
 /// them, and not on loop devices. For a kernel without cachestat(2) they are to be RAM disks (brd).
 pub const DISKS: &str = "CACHEWISE_TEST_DISKS";
@@ -305,11 +316,17 @@ impl Workshop {
             let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();
             arguments.push(&disk);
             run(mkfs, &arguments)?;
-            run(
+            let mounted = run(
                 "mount",
                 &["-t".as_ref(), kind.mount_type().as_ref(), &disk, &directory],
-            )?;
-            return Ok(Mounted { directory });
+            );
+            return match mounted {
+                Ok(()) => Ok(Mounted { directory }),
+                Err(problem) => {
+                    self.disks.borrow_mut().push(disk);
+                    Err(refused(kind, problem))
+                }
+            };
         }
         let bytes = match kind {
             FileSystem::Ext4Tiny => TINY_BYTES,
@@ -334,15 +351,7 @@ impl Workshop {
         );
         fs::remove_file(&image).context("take the image's name away")?;
         if let Err(problem) = mounted {
-            return Err(if kind == FileSystem::XfsLargeBlocks {
-                NotMounted::Missing(
-                    "this kernel mounts no xfs with blocks larger than a page".into(),
-                )
-            } else if is_known_to_kernel(kind.mount_type()) {
-                NotMounted::Failed(problem)
-            } else {
-                NotMounted::Missing(format!("this kernel has no {kind}"))
-            });
+            return Err(refused(kind, problem));
         }
         Ok(Mounted { directory })
     }
