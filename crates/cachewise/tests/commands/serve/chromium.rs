@@ -155,19 +155,26 @@ impl Chromium {
         })
     }
 
-    /// Clicks into the middle of what a selector finds, as a mouse does.
+    /// Clicks on the element that a selector finds, as a mouse does. The page can move between the look at its place and
+    /// the click, for example when a finding comes: it tells whether the click met the element, and another one follows
+    /// where it did not.
     pub fn click(&mut self, selector: &str) {
-        let place = self.value(&format!(
-            "(() => {{ const found = document.querySelector({selector:?}); found.scrollIntoView({{block: 'center'}}); \
-             const box = found.getBoundingClientRect(); \
-             return [box.x + box.width / 2, box.y + Math.min(box.height / 2, 8)]; }})()"
-        ));
-        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            let mouse = json!({
-                "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
-            });
-            self.call("Input.dispatchMouseEvent", mouse);
-        }
+        until(&format!("a click meets {selector}"), || {
+            let place = self.value(&format!(
+                "(() => {{ const found = document.querySelector({selector:?}); found.scrollIntoView({{block: 'center'}}); \
+                 addEventListener('click', (event) => {{ window.met = event.target.closest({selector:?}) !== null; }}, \
+                 {{ capture: true, once: true }}); window.met = false; \
+                 const box = found.getBoundingClientRect(); \
+                 return [box.x + box.width / 2, box.y + Math.min(box.height / 2, 8)]; }})()"
+            ));
+            for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+                let mouse = json!({
+                    "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+                });
+                self.call("Input.dispatchMouseEvent", mouse);
+            }
+            (self.value("window.met") == true).then_some(())
+        });
     }
 
     /// Presses Enter.
