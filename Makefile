@@ -15,9 +15,9 @@ help: ## what can be made here (this text)
 	@echo
 	@echo "Exact numbers and the ground-truth tests need root; without it both say what is missing."
 
-run: ## build the release binary and watch dd read 512 MiB cold, warm and around the cache
+run: ## build cachewise and watch dd read 512 MiB cold, warm and with O_DIRECT
 	@scripts/setup run
-	$(CARGO) build --release --locked -p cachewise
+	$(CARGO) build --profile demo --locked -p cachewise
 	@scripts/demo
 
 test: ## every test; as root the ground-truth tests too. Says in its last lines what was skipped
