@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Reason,
-    Report, System, mark_contradiction,
+    CgroupRow, Count, Counter, Exit, FileRow, Interval, Ledger, Lost, Measured, Missing,
+    ProcessRow, Reason, System,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -39,51 +39,34 @@ pub struct Identities {
 
 /// Fills the report with what the probe counted.
 pub fn fill(
-    report: &mut Report,
+    interval: &mut Interval,
     snapshot: &Snapshot,
     course: &Course,
     kernel: &Kernel,
 ) -> Identities {
-    (report.cpu_user_seconds, report.cpu_system_seconds) = cpu_seconds(snapshot, course);
+    let run = interval.run_mut();
+    (run.cpu_user_seconds, run.cpu_system_seconds) = cpu_seconds(snapshot, course);
     let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
-    report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
-    report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
-    report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
+    interval.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
+    interval.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
+    interval.run_mut().outside_bytes =
+        outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
     let files: Vec<Option<FileId>>;
     let processes: Vec<ProcessId>;
-    (files, report.files) = file_rows(
+    (files, interval.files) = file_rows(
         snapshot,
-        report.page_size,
+        interval.page(),
         kernel,
         (Look::Residency, RESIDENCY_OF),
     )
     .unzip();
-    report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
+    interval.ledger = interval.files.iter().map(|file| file.ledger.clone()).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
-    (processes, report.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
-    report.cgroups = cgroup_rows(snapshot, &cgroup_names, report.page_size);
-    report.lost = lost(snapshot);
-    let contradictions = contradictions(report);
-    report.lost.extend(contradictions);
+    (processes, interval.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
+    interval.cgroups = cgroup_rows(snapshot, &cgroup_names, interval.page());
+    interval.lost = lost(snapshot);
+    interval.mark_contradictions();
     Identities { files, processes }
-}
-
-/// Marks rows that contradict themselves, and returns their number.
-fn contradictions(report: &mut Report) -> Option<Lost> {
-    let files = report.files.iter_mut().map(|row| &mut row.ledger);
-    let processes = report.processes.iter_mut().map(|row| &mut row.ledger);
-    let groups = report.cgroups.iter_mut().map(|row| &mut row.ledger);
-    let marked = files
-        .chain(processes)
-        .chain(groups)
-        .map(mark_contradiction)
-        .filter(|is_marked| *is_marked)
-        .count();
-    if marked == 0 {
-        return None;
-    }
-    mark_contradiction(&mut report.totals);
-    Some(Lost::new("contradictions", marked as u64))
 }
 
 /// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.

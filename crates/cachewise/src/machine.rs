@@ -10,7 +10,7 @@ pub use cachewise_cli::followed::Followed;
 pub use cachewise_cli::host::{hostname, timestamp};
 use cachewise_cli::output::explain;
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
-use cachewise_model::{Backend, Count, Measured, Missing, Reason, System};
+use cachewise_model::{Backend, Count, Measured, Missing, Reason, Source, System};
 use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Error, ErrorKind, Probe};
 use cachewise_units::{Bytes, Pages, escaped};
@@ -185,6 +185,16 @@ pub fn cgroup_filter(kernel: &Kernel, path: &Path) -> Result<(CgroupFilter, Stri
 /// The release of its kernel.
 pub fn release(kernel: &Kernel) -> String {
     kernel.release().unwrap_or_else(|_| "?".into())
+}
+
+/// The machine, and how it is counted.
+pub fn source(kernel: &Kernel, backend: Backend) -> Source {
+    Source {
+        hostname: hostname(kernel),
+        kernel: release(kernel),
+        page_size: Some(cachewise_sys::page_size()),
+        backend,
+    }
 }
 
 /// The state of the machine, as far as it can be read, and what has happened to its memory since boot.

@@ -3,7 +3,8 @@
 use cachewise_units::PageSize;
 
 use crate::finding::Severity;
-use crate::report::Report;
+use crate::findings::Diagnosis;
+use crate::interval::Interval;
 
 /// State of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,8 +105,8 @@ pub struct Checkup {
     pub kernel: String,
     /// The checks.
     pub checks: Vec<Check>,
-    /// The report of the watch, with findings; `None` without a watch.
-    pub watched: Option<Report>,
+    /// The watched interval, with findings; `None` without a watch.
+    pub watched: Option<(Interval, Diagnosis)>,
 }
 
 impl Checkup {
@@ -115,7 +116,8 @@ impl Checkup {
     pub fn warnings(&self) -> usize {
         let checks = self.checks.iter();
         let missing = checks.filter(|check| check.is_needed && check.state == State::Missing);
-        let findings = self.watched.iter().flat_map(|report| &report.findings);
+        let diagnosis = self.watched.iter().map(|(_, diagnosis)| diagnosis);
+        let findings = diagnosis.flat_map(|diagnosis| &diagnosis.findings);
         missing.count()
             + findings
                 .filter(|finding| finding.severity == Severity::Warn)
@@ -145,14 +147,14 @@ mod tests {
         let probe = Check::ok("probe", "attach", "refused").is(State::Missing);
         checkup.checks.push(probe.needed());
         assert_eq!(checkup.warnings(), 1, "without the probe all is estimates");
-        let mut report = sample::every_rule_fires();
-        report.findings = crate::diagnose(&report);
-        let costly = report
+        let interval = sample::every_rule_fires();
+        let diagnosis = Diagnosis::of(&interval);
+        let costly = diagnosis
             .findings
             .iter()
             .filter(|finding| finding.severity == Severity::Warn)
             .count();
-        checkup.watched = Some(report);
+        checkup.watched = Some((interval, diagnosis));
         assert_eq!(checkup.warnings(), 1 + costly, "notes are no warnings");
     }
 }

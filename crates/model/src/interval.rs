@@ -4,31 +4,38 @@
 //! All counts are those of the interval alone, so that intervals can be summed: the sum over a
 //! process's intervals equals a run over the same time, to the page. Gauges are those at its end.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::lost::Lost;
-use crate::measured::Missing;
+use crate::measured::{Missing, NOT_MEASURED};
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
+use crate::reason::Reason;
 use crate::row::{Row, Subject};
+use crate::run::{Run, Surroundings};
+use crate::source::{Backend, Source};
+use crate::sparse::SparseFields;
 use crate::system::System;
 use crate::{Count, Measured};
 
-/// An interval.
+/// The facts of a run, of an interval without one.
+static NO_RUN: Run = Run::new();
+
+/// An interval: what was counted, by whom, and what was lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
+    /// The machine, and how it was counted.
+    pub source: Arc<Source>,
     /// Its end, RFC 3339.
     pub time: String,
     /// Its length, by a monotonic clock that includes suspend.
     pub elapsed: Duration,
-    /// The machine's page size; `None` if a recording does not contain it.
-    pub page_size: Option<PageSize>,
     /// All requests to the page cache: the sum over `uses`.
     pub ledger: Ledger,
     /// The machine's own numbers.
@@ -50,6 +57,8 @@ pub struct Interval {
     pub uses: Vec<Use>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
+    /// The command or process that was watched; `None` if it was the machine or a part of it.
+    pub run: Option<Box<Run>>,
 }
 
 /// Use of one file by one process.
@@ -64,6 +73,99 @@ pub struct Use {
 }
 
 impl Interval {
+    /// An interval without measurements that ends at this time.
+    #[must_use]
+    pub fn new(source: Arc<Source>, time: String) -> Self {
+        Interval {
+            source,
+            time,
+            elapsed: Duration::ZERO,
+            ledger: Ledger::default(),
+            system: System::all_missing(NOT_MEASURED),
+            device_read_bytes: Measured::Missing(NOT_MEASURED),
+            device_write_bytes: Measured::Missing(NOT_MEASURED),
+            processes: Vec::new(),
+            files: Vec::new(),
+            cgroups: Vec::new(),
+            devices: Vec::new(),
+            uses: Vec::new(),
+            lost: Vec::new(),
+            run: None,
+        }
+    }
+
+    /// The facts of the run; without values if no command or process was watched.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        self.run.as_deref().unwrap_or(&NO_RUN)
+    }
+
+    /// The facts of the run, to fill in.
+    pub fn run_mut(&mut self) -> &mut Run {
+        self.run.get_or_insert_default()
+    }
+
+    /// How it was counted, to fill in.
+    pub fn backend_mut(&mut self) -> &mut Backend {
+        &mut Arc::make_mut(&mut self.source).backend
+    }
+
+    /// The page size for sums of bytes.
+    #[must_use]
+    pub fn page(&self) -> PageSize {
+        self.source.page()
+    }
+
+    /// The sums as a row of a run: with CPU time and exit, and without the machine's own numbers.
+    #[must_use]
+    pub fn total_row(&self) -> Row {
+        let run = self.run();
+        let (time, exit) = match self.run {
+            Some(_) => (&run.begin, run.exit),
+            None => (&self.time, Exit::Running),
+        };
+        let mut row = self.row();
+        row.system = SparseFields::default();
+        row.labels.time = Measured::Exact(time.clone());
+        row.labels.exit = Measured::Exact(exit.to_string());
+        row.subject.cpu_seconds = run
+            .cpu_user_seconds
+            .zip(run.cpu_system_seconds, |user, system| user + system);
+        row
+    }
+
+    /// The state and limits of the machine at the end: as a run found them, or from the machine's
+    /// own numbers and the limit on the control group that cost most, because pages were reclaimed
+    /// and refaulted.
+    #[must_use]
+    pub fn surroundings(&self) -> Cow<'_, Surroundings> {
+        if let Some(run) = &self.run {
+            return Cow::Borrowed(&run.surroundings);
+        }
+        let system = &self.system;
+        let in_the_way = self
+            .cgroups
+            .iter()
+            .filter(|group| group.system.memory_limit_reached.exact() > Some(0))
+            .max_by_key(|group| group.system.file_refault_pages.exact());
+        let limit = in_the_way.map(|group| &group.system);
+        let none = Measured::not_offered(Reason::NoLimitReached);
+        Cow::Owned(Surroundings {
+            memory_total_bytes: system.memory_total_bytes,
+            memory_available_bytes: system.available_bytes,
+            cgroup_limit_bytes: limit.map_or(none, |limit| limit.memory_limit_bytes),
+            cgroup_limit_path: in_the_way
+                .map_or(Measured::not_offered(Reason::NoLimitReached), |group| {
+                    group.path.clone().map(PathBuf::from)
+                }),
+            cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
+            // The amount that the kernel compares with its limits.
+            dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),
+            dirty_limit_bytes: system.dirty_limit_bytes,
+            dirty_background_bytes: system.dirty_background_bytes,
+        })
+    }
+
     /// The whole machine as a row.
     #[must_use]
     pub fn row(&self) -> Row {
@@ -96,7 +198,14 @@ impl Interval {
     pub fn of_this(&self, mut row: Row) -> Row {
         row.labels.time = Measured::Exact(self.time.clone());
         row.elapsed = self.elapsed;
-        row.page_size = self.page_size;
+        row.page_size = self.source.page_size;
+        row
+    }
+
+    /// The row of a part of a run: it has no time and length of its own.
+    #[must_use]
+    pub fn of_run(&self, mut row: Row) -> Row {
+        row.page_size = self.source.page_size;
         row
     }
 
@@ -121,313 +230,41 @@ impl Interval {
     }
 }
 
-impl Interval {
-    /// Adds the next interval: counts are summed by process, file, group and device; gauges and
-    /// names are the later ones.
-    pub fn append(&mut self, later: Interval) {
-        Places::of(self).add(self, later);
-    }
-}
-
-/// Consecutive intervals, summed as by [`Interval::append`].
-///
-/// It remembers the positions of its rows, so that adding an interval costs only the rows in it.
-#[derive(Debug)]
-pub struct Sum {
-    whole: Interval,
-    places: Places,
-}
-
-impl Sum {
-    /// Starts with the first interval.
-    #[must_use]
-    pub fn of(first: Interval) -> Self {
-        Sum {
-            places: Places::of(&first),
-            whole: first,
-        }
-    }
-
-    /// Adds the next interval.
-    pub fn add(&mut self, later: Interval) {
-        self.places.add(&mut self.whole, later);
-    }
-
-    /// The sum.
-    #[must_use]
-    pub fn whole(&self) -> &Interval {
-        &self.whole
-    }
-
-    /// The sum.
-    #[must_use]
-    pub fn into_whole(self) -> Interval {
-        self.whole
-    }
-}
-
-/// Indexes of an interval's rows, by identity.
-#[derive(Debug)]
-struct Places {
-    processes: HashMap<(u32, Option<u64>), usize>,
-    files: HashMap<(String, u64, Option<PathBuf>), usize>,
-    cgroups: HashMap<Option<String>, usize>,
-    devices: HashMap<String, usize>,
-    uses: HashMap<(Option<usize>, usize), usize>,
-    lost: HashMap<&'static str, usize>,
-}
-
-const PROCESS: fn(&ProcessRow) -> (u32, Option<u64>) = |row| (row.pid, row.started.known());
-const FILE: fn(&FileRow) -> (String, u64, Option<PathBuf>) =
-    |row| (row.device.clone(), row.inode, row.path.clone().known());
-const CGROUP: fn(&CgroupRow) -> Option<String> = |row| row.path.clone().known();
-const DEVICE: fn(&DeviceRow) -> String = |row| row.device.clone();
-const USE: fn(&Use) -> (Option<usize>, usize) = |used| (used.process, used.file);
-const LOST: fn(&Lost) -> &'static str = |lost| lost.id;
-
-impl Places {
-    fn of(interval: &Interval) -> Self {
-        Places {
-            processes: places(&interval.processes, PROCESS),
-            files: places(&interval.files, FILE),
-            cgroups: places(&interval.cgroups, CGROUP),
-            devices: places(&interval.devices, DEVICE),
-            uses: places(&interval.uses, USE),
-            lost: places(&interval.lost, LOST),
-        }
-    }
-
-    /// Adds a later interval to the one with these indexes.
-    fn add(&mut self, whole: &mut Interval, later: Interval) {
-        whole.time = later.time;
-        whole.elapsed += later.elapsed;
-        whole.ledger += later.ledger;
-        whole.system = whole.system.followed_by(&later.system);
-        whole.device_read_bytes = whole.device_read_bytes.plus(later.device_read_bytes);
-        whole.device_write_bytes = whole.device_write_bytes.plus(later.device_write_bytes);
-        let processes = join(
-            &mut whole.processes,
-            &mut self.processes,
-            later.processes,
-            PROCESS,
-            ProcessRow::append,
-        );
-        let files = join(
-            &mut whole.files,
-            &mut self.files,
-            later.files,
-            FILE,
-            FileRow::append,
-        );
-        join(
-            &mut whole.cgroups,
-            &mut self.cgroups,
-            later.cgroups,
-            CGROUP,
-            CgroupRow::append,
-        );
-        join(
-            &mut whole.devices,
-            &mut self.devices,
-            later.devices,
-            DEVICE,
-            DeviceRow::append,
-        );
-        let uses = later.uses.into_iter().map(|used| Use {
-            process: used.process.and_then(|place| processes.get(place).copied()),
-            file: files.get(used.file).copied().unwrap_or(used.file),
-            ledger: used.ledger,
-        });
-        join(
-            &mut whole.uses,
-            &mut self.uses,
-            uses.collect(),
-            USE,
-            |used, later| used.ledger += later.ledger,
-        );
-        join(
-            &mut whole.lost,
-            &mut self.lost,
-            later.lost,
-            LOST,
-            |lost, later| lost.count = lost.count.saturating_add(later.count),
-        );
-    }
-}
-
-fn places<T, K: Hash + Eq>(rows: &[T], key: impl Fn(&T) -> K) -> HashMap<K, usize> {
-    let mut places = HashMap::with_capacity(rows.len());
-    for (place, row) in rows.iter().enumerate() {
-        places.entry(key(row)).or_insert(place);
-    }
-    places
-}
-
-/// Adds the later rows to those with the same key; returns their indexes.
-fn join<T, K: Hash + Eq>(
-    rows: &mut Vec<T>,
-    places: &mut HashMap<K, usize>,
-    later: Vec<T>,
-    key: impl Fn(&T) -> K,
-    add: impl Fn(&mut T, T),
-) -> Vec<usize> {
-    later
-        .into_iter()
-        .map(|row| match places.entry(key(&row)) {
-            Entry::Occupied(place) => {
-                add(&mut rows[*place.get()], row);
-                *place.get()
-            }
-            Entry::Vacant(place) => {
-                rows.push(row);
-                *place.insert(rows.len() - 1)
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::Counter;
-    use crate::exit::Exit;
-    use crate::findings::sample;
-    use crate::reason::Reason;
-
-    fn process(pid: u32, started: u64, pages: u64) -> ProcessRow {
-        let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadRequestedPages, pages);
-        ProcessRow {
-            pid,
-            started: Measured::Exact(started),
-            ppid: Measured::Exact(1),
-            command: Measured::Exact("dd".into()),
-            cgroup: Measured::Exact("/".into()),
-            exit: Exit::Running,
-            cpu_seconds: Measured::Exact(0.5),
-            device_read_bytes: Measured::Exact(1),
-            device_write_bytes: Measured::unknown(Reason::NotMeasured),
-            ledger,
-        }
-    }
-
-    fn interval(processes: Vec<ProcessRow>, cached: u64) -> Interval {
-        let ledger: Ledger = processes.iter().map(|process| &process.ledger).sum();
-        let uses = processes.iter().enumerate().map(|(place, process)| Use {
-            process: Some(place),
-            file: 0,
-            ledger: process.ledger.clone(),
-        });
-        Interval {
-            time: cached.to_string(),
-            elapsed: Duration::from_secs(1),
-            page_size: None,
-            uses: uses.collect(),
-            ledger,
-            system: System {
-                cached_bytes: Measured::Exact(cached),
-                oom_kills: Measured::Exact(2),
-                ..System::default()
-            },
-            device_read_bytes: Measured::Exact(3),
-            device_write_bytes: Measured::Exact(4),
-            processes,
-            files: vec![sample::file("/data", cached)],
-            cgroups: Vec::new(),
-            devices: Vec::new(),
-            lost: Vec::new(),
-        }
-    }
+    use crate::lookup::field;
 
     #[test]
-    fn append_sums_counts_and_keeps_later_gauges() {
-        let mut sum = interval(vec![process(7, 1, 10)], 100);
-        sum.append(interval(vec![process(8, 1, 5), process(7, 1, 20)], 200));
-        assert_eq!(sum.elapsed, Duration::from_secs(2), "both together");
-        assert_eq!(sum.ledger[Counter::ReadRequestedPages], 35, "of everybody");
-        assert_eq!(sum.system.cached_bytes, Measured::Exact(200), "the later");
-        assert_eq!(sum.system.oom_kills, Measured::Exact(4), "two and two");
-        assert_eq!(sum.processes.len(), 2, "one of them was there before");
-        assert_eq!(
-            sum.processes[0].ledger[Counter::ReadRequestedPages],
-            30,
-            "its sum"
-        );
-        assert_eq!(
-            sum.processes[0].cpu_seconds,
-            Measured::Exact(1.0),
-            "its time"
-        );
+    fn losses_add_up_by_kind_and_the_totals_have_their_sum() {
+        let mut lost = vec![Lost::new("rows", 2)];
+        Lost::add(&mut lost, &[Lost::new("names", 1), Lost::new("rows", 5)]);
+        assert_eq!(lost, [Lost::new("rows", 7), Lost::new("names", 1)]);
+        let mut interval = Interval::new(Arc::default(), "t".into());
+        interval.lost = lost;
+        let field = field("lost_events").unwrap();
+        let sum = field.of(&interval.total_row());
+        assert_eq!(sum, Measured::Exact(8).count(), "all kinds");
+        interval.ledger = Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
         assert!(
-            sum.processes[0].device_write_bytes.missing().is_some(),
-            "what was not known in a part is not known in the whole"
-        );
-        assert_eq!(sum.files.len(), 1, "the same file");
-        assert_eq!(
-            sum.files[0].size_bytes,
-            Measured::Exact(200),
-            "as it is now"
-        );
-        let used: u64 = sum
-            .uses
-            .iter()
-            .map(|used| used.ledger[Counter::ReadRequestedPages])
-            .sum();
-        assert_eq!(
-            (sum.uses.len(), used),
-            (2, 35),
-            "who used it, at their new places"
-        );
-        assert_eq!(
-            sum.uses[1].process,
-            Some(1),
-            "the new one is the second now"
+            field.of(&interval.total_row()).missing().is_some(),
+            "without a probe 0 would say that nothing is missing"
         );
     }
 
     #[test]
-    fn sum_equals_repeated_append() {
-        let parts = [
-            interval(vec![process(7, 1, 10)], 100),
-            interval(vec![process(8, 1, 5), process(7, 1, 20)], 200),
-            interval(vec![process(7, 2, 1), process(8, 1, 2)], 300),
-            interval(vec![process(8, 1, 4)], 300),
-        ];
-        let mut whole = parts[0].clone();
-        let mut sum = Sum::of(parts[0].clone());
-        for part in &parts[1..] {
-            whole.append(part.clone());
-            sum.add(part.clone());
-            assert_eq!(sum.whole(), &whole, "rows are found where they went");
-        }
-        let whole = sum.into_whole();
-        let pages: Vec<u64> = whole
-            .processes
-            .iter()
-            .map(|process| process.ledger[Counter::ReadRequestedPages])
-            .collect();
-        assert_eq!(pages, [30, 11, 1], "7, 8, and another 7");
-    }
-
-    #[test]
-    fn parts_missing_without_exact_counts_has_a_reason() {
-        let mut sum = interval(Vec::new(), 1);
-        assert_eq!(sum.parts_missing(), None, "it was counted, and is quiet");
-        let none = Missing::NotOffered(Reason::NeedsProbe);
-        let mut blind = interval(Vec::new(), 1);
-        blind.ledger = Ledger::all_missing(none);
-        blind
-            .ledger
-            .set_estimated(Counter::DirtiedPages, 3, Reason::ByVmstat);
-        assert_eq!(blind.parts_missing(), Some(none), "an estimate is of all");
-        sum.append(blind);
-        assert_eq!(sum.parts_missing(), Some(none), "nor of a part of the time");
-    }
-
-    #[test]
-    fn reused_pid_is_another_process() {
-        let mut sum = interval(vec![process(7, 1, 10)], 100);
-        sum.append(interval(vec![process(7, 2, 20)], 100));
-        assert_eq!(sum.processes.len(), 2, "it started at another time");
+    fn a_new_interval_claims_nothing() {
+        let mut interval = Interval::new(Arc::default(), "t".into());
+        interval.run_mut().command = vec!["dd".into()];
+        assert!(
+            interval.device_read_bytes.missing().is_some(),
+            "not measured is not zero"
+        );
+        let cpu = field("CPU").map(|field| field.of(&interval.total_row()));
+        assert_eq!(
+            cpu.and_then(|cpu| cpu.missing()),
+            Some(NOT_MEASURED),
+            "the sum of two unmeasured times is unmeasured"
+        );
     }
 }

@@ -11,7 +11,6 @@ use crate::ledger::Ledger;
 use crate::lost::Lost;
 use crate::measured::{Count, Measured};
 use crate::reason::Reason;
-use crate::report::Report;
 
 /// The counters of a row that have to agree with each other.
 const OF_READS: [Counter; 5] = [
@@ -50,8 +49,8 @@ pub fn mark_contradiction(ledger: &mut Ledger) -> bool {
 
 /// The laws of a report, in the order in which they are printed: those of its sums, then those of its rows.
 #[must_use]
-pub fn laws(report: &Report) -> Vec<Law> {
-    let totals = &report.totals;
+pub fn laws(interval: &Interval) -> Vec<Law> {
+    let totals = &interval.ledger;
     let misses = totals.get(Counter::ReadMissedPages);
     let asked = totals.get(Counter::ReadRequestedPages);
     let first_uses = totals.get(Counter::ReadaheadHitPages);
@@ -71,10 +70,10 @@ pub fn laws(report: &Report) -> Vec<Law> {
             ("hits", totals.hits()),
         ),
     ];
-    let rows = report.files.iter().map(|file| &file.ledger);
+    let rows = interval.files.iter().map(|file| &file.ledger);
     let rows: Vec<&Ledger> = rows
-        .chain(report.processes.iter().map(|process| &process.ledger))
-        .chain(report.cgroups.iter().map(|group| &group.ledger))
+        .chain(interval.processes.iter().map(|process| &process.ledger))
+        .chain(interval.cgroups.iter().map(|group| &group.ledger))
         .collect();
     let sound = rows.iter().filter(|row| !contradicts_itself(row)).count();
     // Said only where it is broken: of rows that all add up there is nothing to see.
@@ -88,19 +87,34 @@ pub fn laws(report: &Report) -> Vec<Law> {
             ("rows", Measured::Exact(rows.len() as u64)),
         ));
     }
-    if !report.files.is_empty() {
-        let sum = report.files.iter().map(|file| &file.ledger).sum();
+    if !interval.files.is_empty() {
+        let sum = interval.files.iter().map(|file| &file.ledger).sum();
         laws.push(sum_law("files", "in all files", &sum, asked));
     }
-    if !report.processes.is_empty() {
-        let sum = report.processes.iter().map(|process| &process.ledger).sum();
+    if !interval.processes.is_empty() {
+        let sum = interval
+            .processes
+            .iter()
+            .map(|process| &process.ledger)
+            .sum();
         laws.push(sum_law("processes", "in all processes", &sum, asked));
     }
-    laws.extend(report.row_laws.iter().cloned());
+    laws.extend(interval.run().row_laws.iter().cloned());
     laws
 }
 
 impl Interval {
+    /// Exactness of its numbers: never exact where a law does not hold.
+    #[must_use]
+    pub fn exactness(&self) -> Exactness {
+        let exactness = Exactness::new(self.source.backend.exact, &self.lost);
+        let is_broken = |law: &Law| law.verdict() == Verdict::Broken;
+        match exactness {
+            Exactness::Exact if laws(self).iter().any(is_broken) => Exactness::Contradicted,
+            exactness => exactness,
+        }
+    }
+
     /// Marks the rows of the interval that contradict themselves, and its sum; counts the files, processes and groups
     /// among them as `contradictions`.
     pub fn mark_contradictions(&mut self) {
@@ -126,19 +140,6 @@ impl Interval {
     }
 }
 
-impl Report {
-    /// Exactness of its numbers: never exact where a law does not hold.
-    #[must_use]
-    pub fn exactness(&self) -> Exactness {
-        let exactness = Exactness::new(self.backend.exact, &self.lost);
-        let is_broken = |law: &Law| law.verdict() == Verdict::Broken;
-        match exactness {
-            Exactness::Exact if laws(self).iter().any(is_broken) => Exactness::Contradicted,
-            exactness => exactness,
-        }
-    }
-}
-
 fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
     let sum = sum.get(Counter::ReadRequestedPages);
     Law::of_totals(id, vec![(name, sum)], ("pages asked for", asked))
@@ -150,8 +151,8 @@ mod tests {
     use crate::findings::sample;
     use crate::measured::Missing;
 
-    fn verdict(report: &Report, id: &str) -> Verdict {
-        laws(report)
+    fn verdict(interval: &Interval, id: &str) -> Verdict {
+        laws(interval)
             .iter()
             .find(|law| law.id == id)
             .unwrap()
@@ -160,27 +161,27 @@ mod tests {
 
     #[test]
     fn a_cold_read_obeys_all_laws() {
-        let mut report = sample::report();
+        let mut interval = sample::run();
         let mut file = sample::file("/data", 512 << 20);
         file.ledger.set(Counter::ReadRequestedPages, 131_072);
         file.ledger.set(Counter::ReadMissedPages, 512);
         file.ledger.set(Counter::ReadHitPages, 130_560);
         file.ledger.set(Counter::ReadaheadHitPages, 130_560);
-        report.totals = file.ledger.clone();
-        report.files.push(file);
-        assert_eq!(laws(&report).len(), 3, "no processes, no law about them");
-        for law in laws(&report) {
+        interval.ledger = file.ledger.clone();
+        interval.files.push(file);
+        assert_eq!(laws(&interval).len(), 3, "no processes, no law about them");
+        for law in laws(&interval) {
             assert_eq!(law.verdict(), Verdict::Holds, "{} holds", law.id);
         }
     }
 
     #[test]
     fn more_misses_than_pages_show() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 1);
-        report.totals.set(Counter::ReadMissedPages, 2);
+        let mut interval = sample::run();
+        interval.ledger.set(Counter::ReadRequestedPages, 1);
+        interval.ledger.set(Counter::ReadMissedPages, 2);
         assert_eq!(
-            verdict(&report, "hits_and_misses"),
+            verdict(&interval, "hits_and_misses"),
             Verdict::Broken,
             "a subtraction that stops at zero must not hide the fault"
         );
@@ -188,15 +189,15 @@ mod tests {
 
     #[test]
     fn unserved_pages_are_a_part_of_the_requested_ones() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 64);
-        report.totals.set(Counter::ReadHitPages, 30);
-        report.totals.set(Counter::ReadMissedPages, 2);
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Broken);
-        assert!(contradicts_itself(&report.totals));
-        report.totals.set(Counter::ReadUnservedPages, 32);
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
-        assert!(!contradicts_itself(&report.totals));
+        let mut interval = sample::run();
+        interval.ledger.set(Counter::ReadRequestedPages, 64);
+        interval.ledger.set(Counter::ReadHitPages, 30);
+        interval.ledger.set(Counter::ReadMissedPages, 2);
+        assert_eq!(verdict(&interval, "hits_and_misses"), Verdict::Broken);
+        assert!(contradicts_itself(&interval.ledger));
+        interval.ledger.set(Counter::ReadUnservedPages, 32);
+        assert_eq!(verdict(&interval, "hits_and_misses"), Verdict::Holds);
+        assert!(!contradicts_itself(&interval.ledger));
     }
 
     #[test]
@@ -218,43 +219,29 @@ mod tests {
                 if counter == Counter::ReadaheadHitPages && wrong == 0 {
                     continue; // none of the hits is a first read
                 }
-                let mut report = sample::report();
-                report.files = vec![file, right()];
-                report.totals = report.files.iter().map(|file| &file.ledger).sum();
+                let mut interval = sample::run();
+                interval.files = vec![file, right()];
+                interval.ledger = interval.files.iter().map(|file| &file.ledger).sum();
                 assert_eq!(
-                    verdict(&report, "rows"),
+                    verdict(&interval, "rows"),
                     Verdict::Broken,
                     "{}",
                     counter.id()
                 );
-                assert!(mark_contradiction(&mut report.files[0].ledger));
-                assert!(!mark_contradiction(&mut report.files[1].ledger));
+                assert!(mark_contradiction(&mut interval.files[0].ledger));
+                assert!(!mark_contradiction(&mut interval.files[1].ledger));
                 assert_eq!(
-                    report.files[0].ledger.get(counter),
+                    interval.files[0].ledger.get(counter),
                     Measured::Estimated(wrong, Reason::RequestsContradict),
                     "the number stays, with its mark"
                 );
-                assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
+                assert_eq!(verdict(&interval, "rows"), Verdict::Broken, "marked or not");
             }
         }
     }
 
     fn empty() -> Interval {
-        Interval {
-            time: "t".into(),
-            elapsed: std::time::Duration::from_secs(1),
-            page_size: None,
-            ledger: Ledger::default(),
-            system: crate::system::System::default(),
-            device_read_bytes: Measured::Exact(0),
-            device_write_bytes: Measured::Exact(0),
-            processes: Vec::new(),
-            files: Vec::new(),
-            cgroups: Vec::new(),
-            devices: Vec::new(),
-            uses: Vec::new(),
-            lost: Vec::new(),
-        }
+        Interval::new(std::sync::Arc::default(), "t".into())
     }
 
     #[test]
@@ -295,26 +282,26 @@ mod tests {
 
     #[test]
     fn rows_whose_errors_cancel_out_in_the_sum_are_found() {
-        let mut report = sample::report();
+        let mut interval = sample::run();
         let mut wrong = sample::file("/wrong", 4096);
         wrong.ledger.set(Counter::ReadRequestedPages, 1);
         wrong.ledger.set(Counter::ReadMissedPages, 4);
         let mut other = sample::file("/other", 4096 * 9);
         other.ledger.set(Counter::ReadRequestedPages, 9);
         other.ledger.set(Counter::ReadHitPages, 6);
-        report.totals = [&wrong.ledger, &other.ledger].into_iter().sum();
-        report.files = vec![wrong, other];
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
-        assert_eq!(verdict(&report, "rows"), Verdict::Broken);
+        interval.ledger = [&wrong.ledger, &other.ledger].into_iter().sum();
+        interval.files = vec![wrong, other];
+        assert_eq!(verdict(&interval, "hits_and_misses"), Verdict::Holds);
+        assert_eq!(verdict(&interval, "rows"), Verdict::Broken);
     }
 
     #[test]
     fn a_lost_row_shows() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 5);
-        report.files.push(sample::file("/data", 4096));
+        let mut interval = sample::run();
+        interval.ledger.set(Counter::ReadRequestedPages, 5);
+        interval.files.push(sample::file("/data", 4096));
         assert_eq!(
-            verdict(&report, "files"),
+            verdict(&interval, "files"),
             Verdict::Broken,
             "5 pages are not in any file"
         );
@@ -322,21 +309,21 @@ mod tests {
 
     #[test]
     fn what_is_not_exact_is_not_proven() {
-        let mut report = sample::report();
-        report.totals.set_missing(
+        let mut interval = sample::run();
+        interval.ledger.set_missing(
             Counter::ReadMissedPages,
             Missing::NotOffered(Reason::NeedsProbe),
         );
         assert_eq!(
-            verdict(&report, "hits_and_misses"),
+            verdict(&interval, "hits_and_misses"),
             Verdict::Unknown(Reason::NeedsProbe),
             "neither true nor false without the misses"
         );
-        report
-            .totals
+        interval
+            .ledger
             .set_estimated(Counter::ReadMissedPages, 0, Reason::ByVmstat);
         assert_eq!(
-            verdict(&report, "hits_and_misses"),
+            verdict(&interval, "hits_and_misses"),
             Verdict::Unknown(Reason::ByVmstat),
             "an estimate proves nothing either"
         );

@@ -1,4 +1,4 @@
-//! Data model of cachewise: counters, rows, fields, reports and findings. Pure data, no I/O.
+//! Data model of cachewise: counters, rows, fields, intervals and findings. Pure data, no I/O.
 //!
 //! The crate neither reads nor prints: numbers come from the program that measured them, and go out
 //! through [`FIELDS`], the table that defines columns, JSON names, CSV headers, metric names and
@@ -20,13 +20,13 @@
 //! - `counter`, `ledger`, `derived`: requests to the page cache, and derived numbers.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `kind`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
-//! - `seldom`: groups of numbers that most rows do not have.
+//! - `sparse`: groups of numbers that most rows do not have.
 //! - `shown`: columns of tables, and the order of their rows.
 //! - `measure`: numbers of a measurement.
 //! - `system`: numbers of the machine or a control group.
-//! - `interval`: activity in one interval, for live views and recordings; `interval_report`: a report of it.
-//! - `summary`: statistics of a recording.
-//! - `report`, `parts`, `exit`, `lost`: results of a run.
+//! - `interval`, `parts`, `lost`: what was counted in one interval, of a run too, and what was lost; `interval_sum`: sums of them.
+//! - `source`: the machine, and how it was counted. `run`, `exit`: a command or process that was watched.
+//! - `statistics`: statistics of a recording.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
@@ -47,7 +47,7 @@ mod fields;
 mod finding;
 mod findings;
 mod interval;
-mod interval_report;
+mod interval_sum;
 mod kind;
 mod law;
 mod laws;
@@ -59,13 +59,14 @@ mod measured;
 mod parts;
 mod reason;
 mod redact;
-mod report;
 mod residency;
 mod row;
 mod row_laws;
-mod seldom;
+mod run;
 mod shown;
-mod summary;
+mod source;
+mod sparse;
+mod statistics;
 mod system;
 mod unit;
 mod value;
@@ -78,8 +79,9 @@ pub use exit::Exit;
 pub use field::Field;
 pub use fields::FIELDS;
 pub use finding::{Finding, Severity};
-pub use findings::{Blind, RULES, Rule, blind, diagnose};
-pub use interval::{Interval, Sum, Use};
+pub use findings::{Blind, Diagnosis, RULES, Rule, blind, diagnose};
+pub use interval::{Interval, Use};
+pub use interval_sum::Sum;
 pub use kind::Kind;
 pub use law::{Law, LawScope, Relation, Side, Verdict};
 pub use laws::{contradicts_itself, laws, mark_contradiction};
@@ -91,16 +93,20 @@ pub use measured::{Count, Measured, Missing, NOT_APPLICABLE};
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use reason::Reason;
 pub use redact::redact_arguments;
-pub use report::{Backend, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, Row, Subject};
 pub use row_laws::{
     DeviceUse, FileUse, device_laws, group_residency_law, mark_device, mark_residency,
     residency_law,
 };
-pub use seldom::{Group, Seldom};
+pub use run::{Run, Surroundings};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
-pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};
+pub use source::{Backend, Source};
+pub use sparse::{FieldGroup, SparseFields};
+pub use statistics::{Figures, Gap, GapKind, Spread, Stall, Statistics};
 pub use system::System;
 pub use unit::Unit;
 pub use value::{Datum, Value};
+
+/// The version of the JSON documents; goes up when a name or a meaning changes.
+pub const SCHEMA_VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! Numbers of a measurement beside the machine's counters, and their fields.
 
 use crate::measured::{Count, Measured, NOT_APPLICABLE};
-use crate::seldom::Group;
+use crate::sparse::FieldGroup;
 
 /// Numbers counted by a program that reads or writes on purpose.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ impl Measurement {
 
 static ABSENT: Measurement = Measurement::all_missing(NOT_APPLICABLE);
 
-impl Group for Measurement {
+impl FieldGroup for Measurement {
     fn absent() -> &'static Self {
         &ABSENT
     }

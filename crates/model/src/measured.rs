@@ -163,6 +163,9 @@ impl Count {
 /// fields.
 pub const NOT_APPLICABLE: Missing = Missing::NotOffered(Reason::NotApplicable);
 
+/// A number that was never set.
+pub(crate) const NOT_MEASURED: Missing = Missing::NotOffered(Reason::NotMeasured);
+
 #[cfg(test)]
 mod tests {
     use super::*;

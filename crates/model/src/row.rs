@@ -18,7 +18,7 @@ use crate::measure::Measurement;
 use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
 use crate::reason::Reason;
 use crate::residency::Residency;
-use crate::seldom::Seldom;
+use crate::sparse::SparseFields;
 use crate::system::System;
 
 /// A line of a table.
@@ -33,9 +33,9 @@ pub struct Row {
     /// Residency at the end of the interval.
     pub residency: Residency,
     /// Numbers of the machine or a control group, over the interval or at its end.
-    pub system: Seldom<System>,
+    pub system: SparseFields<System>,
     /// Numbers of a measurement.
-    pub measurement: Seldom<Measurement>,
+    pub measurement: SparseFields<Measurement>,
     /// Length of the interval; zero for rows without one.
     pub elapsed: Duration,
     /// Page size of the counted pages; `None` if unknown.

@@ -6,7 +6,7 @@
 use crate::kind::Kind;
 use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
 use crate::reason::Reason;
-use crate::seldom::Group;
+use crate::sparse::FieldGroup;
 
 /// Rows: member, id, header, unit, kind, meaning. Times are in microseconds, as in the kernel.
 macro_rules! numbers {
@@ -158,7 +158,7 @@ each_number!(numbers);
 
 static ABSENT: System = System::all_missing(NOT_APPLICABLE);
 
-impl Group for System {
+impl FieldGroup for System {
     fn absent() -> &'static Self {
         &ABSENT
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
@@ -260,19 +261,12 @@ impl RowIn<'_> {
         let ledger = self.ledger()?;
         Ok(Sample {
             interval: Interval {
-                time: format!("{time:.3}"),
                 elapsed,
-                page_size: None,
                 ledger,
                 system: self.system()?,
                 device_read_bytes,
                 device_write_bytes,
-                processes: Vec::new(),
-                files: Vec::new(),
-                cgroups: Vec::new(),
-                devices: Vec::new(),
-                uses: Vec::new(),
-                lost: Vec::new(),
+                ..Interval::new(Arc::default(), format!("{time:.3}"))
             },
             suspended,
             begins: false,

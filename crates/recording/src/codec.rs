@@ -1,7 +1,8 @@
 //! Samples as differences to the ones before: [`Encoder`], [`Decoder`].
 
-use cachewise_model::Interval;
-use cachewise_units::PageSize;
+use std::sync::Arc;
+
+use cachewise_model::{Interval, Source};
 
 use crate::cells::{RowIn, RowOut};
 use crate::columns::{RowKind, TableLayout};
@@ -60,7 +61,7 @@ fn rows<T, R>(parts: &[T], row: impl FnMut(&T) -> R) -> Vec<R> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     columns: Vec<TableLayout>,
-    page_size: Option<PageSize>,
+    source: Arc<Source>,
     names: NamesIn,
     tables: TablesIn,
 }
@@ -69,7 +70,7 @@ impl Decoder {
     /// Starts a session: takes the layouts of its tables and its page size.
     pub(crate) fn begin(&mut self, session: &Session) {
         self.columns = session.tables();
-        self.page_size = session.page();
+        self.source = Arc::new(session.source());
         self.clear();
     }
 
@@ -102,7 +103,7 @@ impl Decoder {
             })?;
         }
         let mut sample: Sample = sample.ok_or(Malformed("nothing of the machine is in it"))?;
-        sample.interval.page_size = self.page_size;
+        sample.interval.source = Arc::clone(&self.source);
         Ok(sample)
     }
 }

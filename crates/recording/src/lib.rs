@@ -11,12 +11,11 @@
 //! only the samples up to the next key frame.
 //!
 //! ```
-//! use cachewise_model::Backend;
 //! use cachewise_recording::{Limits, Reader, Sample, Session, Writer};
 //! # let directory = tempfile::tempdir()?;
 //! # let file = directory.path().join("night.rec");
 //! # let interval = cachewise_recording::example();
-//! let session = Session::new("box", "6.18", 4096, Backend::default());
+//! let session = Session::new(&interval.source);
 //! let mut writer = Writer::create(&file, session, Limits::default())?;
 //! writer.write(&Sample::from_interval(interval))?;
 //! drop(writer);
@@ -32,7 +31,7 @@
 //! - `sample`, `session`: the recorded data; `reduce`: the most active rows, and one for all others.
 //! - `writer`, `segment`: files, their order and size; `reader`, `history`: sequential access, access by number.
 //! - `gap`: time that is missing, or covered by one long interval.
-//! - `spreads`: minimum, maximum, percentiles; `summary`: a whole recording as one summary.
+//! - `spreads`: minimum, maximum, percentiles; `summary`: a whole recording as one interval, with statistics.
 //! - `frame`, `window`: frames in a file; `varint`; `names`: texts stored once.
 //! - `codec`: samples as differences; `table`: rows as differences; `columns`: the columns by name; `cells`:
 //!   rows as cells.

@@ -1,8 +1,9 @@
 //! The data that is recorded at each tick.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Interval, Ledger, Measured, System};
+use cachewise_model::{Interval, Measured, Source, System};
 use cachewise_units::PageSize;
 
 /// One sample.
@@ -35,19 +36,15 @@ impl Sample {
 #[doc(hidden)]
 #[must_use]
 pub fn example() -> Interval {
-    Interval {
-        time: "2026-01-02T03:04:05.000Z".into(),
-        elapsed: Duration::from_secs(1),
+    let source = Source {
         page_size: Some(PageSize::SMALLEST),
-        ledger: Ledger::default(),
+        ..Source::default()
+    };
+    Interval {
+        elapsed: Duration::from_secs(1),
         system: System::default(),
         device_read_bytes: Measured::Exact(0),
         device_write_bytes: Measured::Exact(0),
-        processes: Vec::new(),
-        files: Vec::new(),
-        cgroups: Vec::new(),
-        devices: Vec::new(),
-        uses: Vec::new(),
-        lost: Vec::new(),
+        ..Interval::new(Arc::new(source), "2026-01-02T03:04:05.000Z".into())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::Backend;
+use cachewise_model::{Backend, Source};
 use cachewise_units::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +42,17 @@ const MOST_COLUMNS: usize = 1024;
 impl Session {
     /// A session of this machine.
     #[must_use]
-    pub fn new(hostname: &str, kernel: &str, page_size: u64, backend: Backend) -> Session {
-        Session {
-            hostname: hostname.to_owned(),
-            kernel: kernel.to_owned(),
+    pub fn new(source: &Source) -> Session {
+        let Source {
+            hostname,
+            kernel,
             page_size,
+            backend,
+        } = source.clone();
+        Session {
+            hostname,
+            kernel,
+            page_size: page_size.map_or(0, |size| size.get()),
             cachewise: String::new(),
             interval: Duration::ZERO,
             top: 0,
@@ -58,21 +64,22 @@ impl Session {
         }
     }
 
-    /// How large the machine's pages are; none where the recording says what none can be.
+    /// The machine, and how it was counted. It has no page size where the recording says one that no
+    /// machine has.
     #[must_use]
-    pub fn page(&self) -> Option<PageSize> {
-        u32::try_from(self.page_size).ok().and_then(PageSize::new)
-    }
-
-    /// Returns the backend that counted.
-    #[must_use]
-    pub fn backend(&self) -> Backend {
+    pub fn source(&self) -> Source {
         let (name, exact, notes) = self.backend.clone();
-        Backend {
-            name,
-            exact,
-            notes,
-            ..Backend::default()
+        let page_size = u32::try_from(self.page_size).ok().and_then(PageSize::new);
+        Source {
+            hostname: self.hostname.clone(),
+            kernel: self.kernel.clone(),
+            page_size,
+            backend: Backend {
+                name,
+                exact,
+                notes,
+                ..Backend::default()
+            },
         }
     }
 
@@ -109,13 +116,18 @@ mod tests {
 
     #[test]
     fn a_session_comes_back_and_garbage_does_not() {
-        let backend = Backend {
-            name: "tracepoints".into(),
-            exact: true,
-            notes: vec!["a note".into()],
-            ..Backend::default()
+        let source = Source {
+            hostname: "box".into(),
+            kernel: "6.18".into(),
+            page_size: PageSize::new(4096),
+            backend: Backend {
+                name: "tracepoints".into(),
+                exact: true,
+                notes: vec!["a note".into()],
+                ..Backend::default()
+            },
         };
-        let session = Session::new("box", "6.18", 4096, backend.clone());
+        let session = Session::new(&source);
         let mut bytes = Vec::new();
         session.put(&mut bytes).unwrap();
         bytes.extend_from_slice(b"of a later version");
@@ -125,8 +137,8 @@ mod tests {
             "with more behind it"
         );
         assert_eq!(
-            Session::from_bytes(&bytes).unwrap().backend(),
-            backend,
+            Session::from_bytes(&bytes).unwrap().source(),
+            source,
             "and in it"
         );
         for cut in 0..40 {

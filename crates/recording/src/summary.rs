@@ -1,15 +1,11 @@
 //! A whole recording in one, in bounded memory: however long it is, it is read once.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, DeviceRow, FileRow, Gap, Interval, Ledger, Lost, Measured, Missing, ProcessRow,
-    Reason, Report, Row, Stall, Summary, Value, blind, field,
+    Diagnosis, Gap, Interval, Ledger, Measured, Missing, Reason, Row, Stall, Statistics, Sum,
+    Value, field,
 };
-use cachewise_units::PageSize;
 use jiff::Timestamp;
 
 use crate::error::Error;
@@ -67,7 +63,7 @@ pub fn summarize<E: From<Error>>(
     reader: &mut Reader,
     range: Range,
     mut each: impl FnMut(&Sample, Option<&Gap>) -> Result<(), E>,
-) -> Result<Option<Summary>, E> {
+) -> Result<Option<Statistics>, E> {
     let mut sums: Option<Sums> = None;
     let mut gaps = Gaps::default();
     let mut is_in = false;
@@ -96,7 +92,7 @@ pub fn summarize<E: From<Error>>(
         let gap = gaps.after_last().filter(|gap| range.meets(gap));
         gap.into_iter().for_each(|gap| sums.add_gap(gap));
     }
-    Ok(sums.map(|sums| sums.finish(reader.told())))
+    Ok(sums.and_then(|sums| sums.finish(reader.told())))
 }
 
 struct Sums {
@@ -104,12 +100,7 @@ struct Sums {
     sessions: u64,
     samples: u64,
     begin: String,
-    machine: Interval,
-    processes: Parts<(u32, Option<u64>), ProcessRow>,
-    files: Parts<(String, u64, Option<PathBuf>), FileRow>,
-    cgroups: Parts<Option<String>, CgroupRow>,
-    devices: Parts<String, DeviceRow>,
-    lost: Parts<&'static str, Lost>,
+    sum: Option<Sum>,
     spreads: Spreads,
     worst: [Option<(f64, String)>; STALLS.len()],
     gaps: Vec<Gap>,
@@ -141,12 +132,7 @@ impl Sums {
             sessions: 0,
             samples: 0,
             begin: String::new(),
-            machine: crate::sample::example(),
-            processes: Parts::default(),
-            files: Parts::default(),
-            cgroups: Parts::default(),
-            devices: Parts::default(),
-            lost: Parts::default(),
+            sum: None,
             spreads: Spreads::default(),
             worst: std::array::from_fn(|_| None),
             gaps: Vec::new(),
@@ -155,7 +141,7 @@ impl Sums {
     }
 
     fn add(&mut self, sample: Sample, gap: Option<Gap>, session: &Session) {
-        let mut interval = sample.interval;
+        let interval = sample.interval;
         if self.samples == 0 || sample.begins {
             self.sessions += 1;
             self.session = session.clone();
@@ -171,43 +157,32 @@ impl Sums {
                 *worst = Some((share, interval.time.clone()));
             }
         }
-        for row in interval.processes.drain(..) {
-            self.processes
-                .add((row.pid, row.started.known()), row, ProcessRow::append);
-        }
-        for row in interval.files.drain(..) {
-            let key = (row.device.clone(), row.inode, row.path.clone().known());
-            self.files.add(key, row, FileRow::append);
-        }
-        for row in interval.cgroups.drain(..) {
-            self.cgroups
-                .add(row.path.clone().known(), row, CgroupRow::append);
-        }
-        for row in interval.devices.drain(..) {
-            self.devices.add(row.device.clone(), row, DeviceRow::append);
-        }
-        for row in interval.lost.drain(..) {
-            self.lost.add(row.id, row, |sum, later| {
-                sum.count = sum.count.saturating_add(later.count);
-            });
-        }
-        if self.samples == 0 {
-            self.begin = begin(&interval);
-            self.machine = interval;
-        } else {
-            let machine = &mut self.machine;
-            machine.ledger += &interval.ledger;
-            machine.elapsed += interval.elapsed;
-            machine.time = interval.time;
-            machine.system = machine.system.followed_by(&interval.system);
-            machine.device_read_bytes = machine.device_read_bytes.plus(interval.device_read_bytes);
-            machine.device_write_bytes =
-                machine.device_write_bytes.plus(interval.device_write_bytes);
-        }
         self.samples += 1;
-        if self.processes.is_full() || self.files.is_full() || self.cgroups.is_full() {
-            self.crowd();
-        }
+        let sum = match self.sum.take() {
+            Some(mut sum) => {
+                sum.add(interval);
+                sum
+            }
+            None => {
+                self.begin = begin(&interval);
+                Sum::of(interval)
+            }
+        };
+        let whole = sum.whole();
+        let rows = [
+            whole.processes.len(),
+            whole.files.len(),
+            whole.cgroups.len(),
+        ];
+        // Sums up the least active processes and files, and drops the least active control groups.
+        self.sum = Some(match rows.into_iter().any(|rows| rows > MOST_PARTS) {
+            true => {
+                let mut whole = sum.into_whole();
+                reduce(&mut whole, MOST_PARTS / 2);
+                Sum::of(whole)
+            }
+            false => sum,
+        });
     }
 
     fn add_gap(&mut self, gap: Gap) {
@@ -217,35 +192,8 @@ impl Sums {
         }
     }
 
-    /// Sums up the least active processes and files, and drops the least active control groups, there being
-    /// too many.
-    fn crowd(&mut self) {
-        let mut interval = crate::sample::example();
-        interval.processes = std::mem::take(&mut self.processes).rows;
-        interval.files = std::mem::take(&mut self.files).rows;
-        interval.cgroups = std::mem::take(&mut self.cgroups).rows;
-        reduce(&mut interval, MOST_PARTS / 2);
-        for row in interval.processes {
-            self.processes
-                .add((row.pid, row.started.known()), row, ProcessRow::append);
-        }
-        for row in interval.files {
-            let key = (row.device.clone(), row.inode, row.path.clone().known());
-            self.files.add(key, row, FileRow::append);
-        }
-        for row in interval.cgroups {
-            self.cgroups
-                .add(row.path.clone().known(), row, CgroupRow::append);
-        }
-    }
-
-    fn finish(self, problems: Vec<String>) -> Summary {
-        let mut total = self.machine;
-        total.processes = self.processes.rows;
-        total.files = self.files.rows;
-        total.cgroups = self.cgroups.rows;
-        total.devices = self.devices.rows;
-        total.lost = self.lost.rows;
+    fn finish(self, problems: Vec<String>) -> Option<Statistics> {
+        let mut total = self.sum?.into_whole();
         reduce(&mut total, MOST_PARTS);
         let heaviest = |ledger: &Ledger| std::cmp::Reverse(crate::reduce::activity(ledger));
         total
@@ -270,27 +218,11 @@ impl Sums {
                     .map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
             }
         });
-        // Nothing better is known where a recording says what none can be.
-        let page_size = self.session.page().unwrap_or(PageSize::SMALLEST);
-        let mut report = Report::new(
-            total.time.clone(),
-            self.session.hostname.clone(),
-            page_size,
-            self.session.kernel.clone(),
-        );
-        report.backend = self.session.backend();
-        let report = report.of_interval(&total);
-        Summary {
-            blind: blind(&report),
-            findings: report.findings,
+        Some(Statistics {
+            diagnosis: Diagnosis::of(&total),
             begin: self.begin,
-            end: total.time.clone(),
-            hostname: self.session.hostname.clone(),
-            page_size,
-            kernel: self.session.kernel.clone(),
-            backend: self.session.backend(),
-            scope: self.session.scope.clone(),
-            command: self.session.command.clone(),
+            scope: self.session.scope,
+            command: self.session.command,
             interval: self.session.interval,
             samples: self.samples,
             sessions: self.sessions,
@@ -300,7 +232,7 @@ impl Sums {
             gaps: self.gaps,
             more_gaps: self.more_gaps,
             problems,
-        }
+        })
     }
 }
 
@@ -319,36 +251,4 @@ fn begin(interval: &Interval) -> String {
         end.checked_sub(elapsed).ok()
     });
     begin.map_or(interval.time.clone(), |begin| format!("{begin:.3}"))
-}
-
-/// Rows of one kind, summed up by what they are of.
-#[derive(Debug)]
-struct Parts<K, T> {
-    rows: Vec<T>,
-    places: HashMap<K, usize>,
-}
-
-impl<K, T> Default for Parts<K, T> {
-    fn default() -> Self {
-        Parts {
-            rows: Vec::new(),
-            places: HashMap::new(),
-        }
-    }
-}
-
-impl<K: Hash + Eq, T> Parts<K, T> {
-    fn add(&mut self, key: K, row: T, sum: impl Fn(&mut T, T)) {
-        match self.places.get(&key) {
-            Some(place) => sum(&mut self.rows[*place], row),
-            None => {
-                self.places.insert(key, self.rows.len());
-                self.rows.push(row);
-            }
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.rows.len() > MOST_PARTS
-    }
 }

@@ -182,7 +182,7 @@ impl App {
     pub(crate) fn numbers(&self) -> Numbers {
         Numbers {
             scale: self.scale,
-            page: self.setup.page,
+            page: self.setup.source.page(),
         }
     }
 }

@@ -4,17 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Blind, Finding, Interval, Lost, Report, Sum, blind};
-
-use crate::setup::Setup;
+use cachewise_model::{Diagnosis, Interval, Lost, Sum};
 
 /// Findings of a period.
 #[derive(Debug, Default)]
 pub struct RecentFindings {
-    /// The findings.
-    pub findings: Vec<Finding>,
-    /// Rules without input.
-    pub blind: Option<Blind>,
+    /// The findings, and the rules without input.
+    pub diagnosis: Diagnosis,
     /// Lost or imprecise counts.
     pub lost: Vec<Lost>,
     /// Length of the period; zero before the first interval.
@@ -23,7 +19,7 @@ pub struct RecentFindings {
 
 /// The findings of these intervals.
 #[must_use]
-pub fn over(recent: &VecDeque<Arc<Interval>>, setup: &Setup) -> RecentFindings {
+pub fn over(recent: &VecDeque<Arc<Interval>>) -> RecentFindings {
     let mut intervals = recent.iter();
     let Some(first) = intervals.next() else {
         return RecentFindings::default();
@@ -33,17 +29,8 @@ pub fn over(recent: &VecDeque<Arc<Interval>>, setup: &Setup) -> RecentFindings {
         sum.add(Interval::clone(interval));
     }
     let whole = sum.into_whole();
-    let mut report = Report::new(
-        whole.time.clone(),
-        setup.hostname.clone(),
-        setup.page,
-        String::new(),
-    );
-    report.backend = setup.backend.clone();
-    let report = report.of_interval(&whole);
     RecentFindings {
-        blind: blind(&report),
-        findings: report.findings,
+        diagnosis: Diagnosis::of(&whole),
         over: whole.elapsed,
         lost: whole.lost,
     }

@@ -9,7 +9,6 @@
 //!
 //! ```
 //! use cachewise_tui::{App, ViewKind, TerminalStyle, Scene, Setup};
-//! use cachewise_units::PageSize;
 //! use ratatui::Terminal;
 //! use ratatui::backend::TestBackend;
 //! use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -17,9 +16,7 @@
 //! let mut app = App::new(Setup {
 //!     scene: Scene::Live,
 //!     look: TerminalStyle { ascii: true, color: false },
-//!     page: PageSize::new(4 << 10).expect("a power of two"),
-//!     hostname: "box".into(),
-//!     backend: Default::default(),
+//!     source: Default::default(),
 //!     interval: std::time::Duration::from_secs(1),
 //!     readonly: true,
 //!     view: ViewKind::Process,

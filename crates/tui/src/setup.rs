@@ -1,9 +1,9 @@
 //! [`Setup`]: the initial state of a view.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::Backend;
-use cachewise_units::PageSize;
+use cachewise_model::Source;
 
 use crate::action::Scene;
 use crate::filter::Filter;
@@ -17,12 +17,8 @@ pub struct Setup {
     pub scene: Scene,
     /// Capabilities of the terminal.
     pub look: TerminalStyle,
-    /// The page size of the machine.
-    pub page: PageSize,
-    /// Its name.
-    pub hostname: String,
-    /// The back-end.
-    pub backend: Backend,
+    /// The machine, and how it is counted.
+    pub source: Arc<Source>,
     /// Time between intervals.
     pub interval: Duration,
     /// Disables warming and evicting.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use cachewise_model::{
-    Check, Checkup, Datum, Kind, Measured, Reason, SCHEMA_VERSION, State, Unit, blind, escaped,
+    Check, Checkup, Datum, Diagnosis, Kind, Measured, Reason, SCHEMA_VERSION, State, Unit, escaped,
 };
 use serde_json::{Value as Json, json};
 
@@ -61,16 +61,16 @@ fn text(checkup: &Checkup, style: Style) -> String {
         }
         line(&mut text, check, column, style);
     }
-    if let Some(report) = &checkup.watched {
+    if let Some((interval, diagnosis)) = &checkup.watched {
         let _ = writeln!(
             text,
             "\nwatched for {:.1} s, counted by {}",
-            report.wall.as_secs_f64(),
-            escaped(&report.backend.name)
+            interval.elapsed.as_secs_f64(),
+            escaped(&interval.source.backend.name)
         );
-        text += &closing::findings(&report.findings, blind(report).as_ref(), style);
-        text += &closing::lost(report, style);
-        text += &closing::notes(report);
+        text += &closing::findings(diagnosis, style);
+        text += &closing::lost(interval, style);
+        text += &closing::notes(interval);
     }
     text
 }
@@ -117,7 +117,7 @@ fn document(checkup: &Checkup) -> Json {
         .set("kernel_release", checkup.kernel.as_str())
         .set("warnings", checkup.warnings())
         .set("checks", checks.collect::<Json>());
-    let Some(report) = &checkup.watched else {
+    let Some((interval, diagnosis)) = &checkup.watched else {
         return object
             .set("watched", Json::Null)
             .set("findings", Json::Null)
@@ -130,11 +130,11 @@ fn document(checkup: &Checkup) -> Json {
             .finish();
     };
     let watched = Object::new()
-        .set("seconds", report.wall.as_secs_f64())
-        .set("backend", document::backend(report))
-        .set("lost", document::lost_json(&report.lost))
-        .set("totals", document::everything(&report.total_row()));
-    let findings = document::findings_json(&report.findings, blind(report).as_ref());
+        .set("seconds", interval.elapsed.as_secs_f64())
+        .set("backend", document::backend(interval))
+        .set("lost", document::lost_json(&interval.lost))
+        .set("totals", document::everything(&interval.total_row()));
+    let findings = document::findings_json(diagnosis);
     object
         .set("watched", watched.finish())
         .merge(findings)
@@ -164,7 +164,10 @@ fn csv(checkup: &Checkup) -> io::Result<String> {
         ];
         text += &csv_text::line(cells.into_iter())?;
     }
-    let lost = checkup.watched.iter().flat_map(|report| &report.lost);
+    let lost = checkup
+        .watched
+        .iter()
+        .flat_map(|(interval, _)| &interval.lost);
     for lost in lost.filter(|lost| lost.count > 0) {
         let cells = [
             "lost".to_owned(),
@@ -212,13 +215,14 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
         checkup.warnings(),
     );
     // No finding without a watch does not mean that all is well.
-    if let Some(report) = &checkup.watched {
-        let blind = blind(report).map_or(0, |blind| blind.rules.len());
-        if blind == 0 || !report.findings.is_empty() {
+    if let Some((interval, diagnosis)) = &checkup.watched {
+        let Diagnosis { findings, blind } = diagnosis;
+        let blind = blind.as_ref().map_or(0, |blind| blind.rules.len());
+        if blind == 0 || !findings.is_empty() {
             count(
                 "doctor_findings",
                 "What the rules found while watching",
-                report.findings.len(),
+                findings.len(),
             );
         }
         count(
@@ -226,7 +230,7 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
             "Rules that could not look, as what they need was not counted",
             blind,
         );
-        exposition.counted_by(report);
+        exposition.counted_by(interval);
     }
     exposition.text()
 }
@@ -239,12 +243,12 @@ mod tests {
     use crate::report::sample;
 
     fn checkup() -> Checkup {
-        let report = sample::cold();
+        let interval = sample::cold();
         Checkup {
-            timestamp: report.timestamp.clone(),
-            hostname: report.hostname.clone(),
-            page_size: report.page_size,
-            kernel: report.kernel.clone(),
+            timestamp: interval.run().begin.clone(),
+            hostname: interval.source.hostname.clone(),
+            page_size: interval.page(),
+            kernel: interval.source.kernel.clone(),
             checks: vec![
                 Check::ok("kernel", "btf", "there"),
                 Check::ok("probe", "fentry", "refused\u{1b}[31m: EPERM")
@@ -252,7 +256,7 @@ mod tests {
                     .means("the probe does without")
                     .by("nothing to do"),
             ],
-            watched: Some(report),
+            watched: Some((interval, sample::diagnosis())),
         }
     }
 
@@ -303,8 +307,8 @@ mod tests {
             );
         }
         let mut lossy = checkup();
-        if let Some(report) = &mut lossy.watched {
-            report.lost[0].count = 7;
+        if let Some((interval, _)) = &mut lossy.watched {
+            interval.lost[0].count = 7;
         }
         let text = super::csv(&lossy).unwrap();
         assert!(
@@ -317,12 +321,15 @@ mod tests {
             "{metrics}"
         );
         let mut unseen = checkup();
-        if let Some(report) = &mut unseen.watched {
-            report.findings.clear();
-            report.totals.set_missing(
+        if let Some((interval, diagnosis)) = &mut unseen.watched {
+            interval.ledger.set_missing(
                 Counter::ReadRequestedPages,
                 Missing::NotOffered(Reason::NeedsProbe),
             );
+            *diagnosis = Diagnosis {
+                findings: Vec::new(),
+                ..Diagnosis::of(interval)
+            };
         }
         let metrics = openmetrics(&unseen).unwrap();
         assert!(

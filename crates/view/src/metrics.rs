@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Datum, Field, Kind, Lost, Measured, Reason, Report, Row, Unit, Value};
+use cachewise_model::{Datum, Field, Interval, Kind, Lost, Measured, Reason, Row, Unit, Value};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -135,9 +135,9 @@ impl Exposition {
     }
 
     /// Adds the losses of a report, and the kernel memory that counting took.
-    pub(crate) fn counted_by(&mut self, report: &Report) {
+    pub(crate) fn counted_by(&mut self, interval: &Interval) {
         let help = "Kernel memory of the maps and programs that count";
-        let memory = report.backend.kernel_memory_bytes.bytes();
+        let memory = interval.source.backend.kernel_memory_bytes.bytes();
         self.value(
             "kernel_memory_bytes",
             help,
@@ -145,8 +145,8 @@ impl Exposition {
             Kind::Gauge,
             &memory,
         );
-        if report.totals.all_unknown().is_none() {
-            self.lost(&report.lost);
+        if interval.ledger.all_unknown().is_none() {
+            self.lost(&interval.lost);
         }
     }
 

@@ -1,11 +1,10 @@
 //! Events: one text for each tick, for live views, and the charts' points.
 
-use cachewise_model::{Exactness, Interval, Lost, Row, field};
-use cachewise_view::{columns_json, lost_json};
+use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Row, field};
+use cachewise_view::{columns_json, findings_json, lost_json};
 use serde_json::{Value as Json, json};
 
 use crate::columns::{TABLES, Table, greatest};
-use crate::findings::Findings;
 
 /// The media type of a stream of events.
 pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
@@ -49,7 +48,7 @@ pub(crate) fn point(tick: &Interval) -> Json {
 pub(crate) fn event(
     tick: &Interval,
     point: &str,
-    findings: &Findings,
+    findings: &Diagnosis,
     exactness: Exactness,
     lost: &[Lost],
 ) -> String {
@@ -69,7 +68,7 @@ pub(crate) fn event(
             }
         }
     }
-    for (name, member) in findings.members() {
+    for (name, member) in findings_json(findings) {
         match member {
             Json::Object(reasons) if rest[&name].is_object() => {
                 for (of, reason) in reasons {

@@ -7,12 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Count, Exactness, Exit, Interval, Lost, Report, Row, Sum, blind};
+use cachewise_model::{Count, Diagnosis, Exactness, Exit, Interval, Lost, Row, Sum};
 use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
 use crate::events;
-use crate::findings::Findings;
 use crate::metrics::Groups;
 use crate::options::Options;
 use crate::source::{Machine, Watching};
@@ -43,7 +42,7 @@ pub(crate) struct Gathered {
     /// As JSON.
     points: VecDeque<String>,
     events: broadcast::Sender<Arc<str>>,
-    findings: Findings,
+    diagnosis: Diagnosis,
     begun: Instant,
     diagnosed: Option<Instant>,
     /// The error of the last interval, if it failed.
@@ -65,7 +64,7 @@ impl Gathered {
             window: VecDeque::new(),
             points: VecDeque::new(),
             events,
-            findings: Findings::default(),
+            diagnosis: Diagnosis::default(),
             begun: Instant::now(),
             diagnosed: None,
             failed: None,
@@ -173,20 +172,20 @@ impl Gathered {
     }
 
     /// Returns the findings of the last minute, renewed every few seconds.
-    pub(crate) fn findings(&mut self) -> &Findings {
+    pub(crate) fn findings(&mut self) -> &Diagnosis {
         if self
             .diagnosed
             .is_none_or(|at| at.elapsed() >= FINDINGS_LAST)
         {
-            self.findings = self.diagnose();
+            self.diagnosis = self.diagnose();
             self.diagnosed = Some(Instant::now());
         }
-        &self.findings
+        &self.diagnosis
     }
 
     /// How far the numbers since the start can be trusted: what was lost once stays said.
     pub(crate) fn exactness(&self) -> Exactness {
-        Exactness::new(self.machine.backend.exact, self.lost())
+        Exactness::new(self.machine.source.backend.exact, self.lost())
     }
 
     /// Losses since the start.
@@ -210,21 +209,9 @@ impl Gathered {
         self.totals.as_ref().map(Interval::row).unwrap_or_default()
     }
 
-    fn diagnose(&self) -> Findings {
-        let Some(window) = self.over(WINDOW) else {
-            return Findings::default();
-        };
-        let report = Report::new(
-            window.time.clone(),
-            self.machine.hostname.clone(),
-            self.machine.page_size,
-            self.machine.kernel_release.clone(),
-        );
-        let report = report.of_interval(&window);
-        Findings {
-            blind: blind(&report),
-            made: report.findings,
-        }
+    fn diagnose(&self) -> Diagnosis {
+        let window = self.over(WINDOW);
+        window.map_or_else(Diagnosis::default, |window| Diagnosis::of(&window))
     }
 
     /// The members that every document begins with.
@@ -232,8 +219,8 @@ impl Gathered {
         json!({
             "schema_version": cachewise_model::SCHEMA_VERSION,
             "timestamp": time,
-            "hostname": self.machine.hostname,
-            "page_size_bytes": self.machine.page_size.get(),
+            "hostname": self.machine.source.hostname,
+            "page_size_bytes": self.machine.source.page().get(),
         })
     }
 }
@@ -256,19 +243,14 @@ fn forget_idle(tick: &mut Interval) {
 /// counters only.
 fn without_parts(interval: &Interval) -> Interval {
     Interval {
-        time: interval.time.clone(),
         elapsed: interval.elapsed,
-        page_size: interval.page_size,
         ledger: interval.ledger.clone(),
         system: interval.system.clone(),
         device_read_bytes: interval.device_read_bytes,
         device_write_bytes: interval.device_write_bytes,
-        processes: Vec::new(),
-        files: Vec::new(),
-        cgroups: Vec::new(),
         devices: interval.devices.clone(),
-        uses: Vec::new(),
         lost: interval.lost.clone(),
+        ..Interval::new(Arc::clone(&interval.source), interval.time.clone())
     }
 }
 

@@ -24,7 +24,6 @@
 mod cache;
 mod columns;
 mod events;
-mod findings;
 mod gather;
 mod gathered;
 mod html;

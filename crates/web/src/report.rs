@@ -30,8 +30,8 @@ const STYLE: &str = include_str!("../assets/report/report.css");
 pub fn report_page(page: &ReportPage<'_>) -> String {
     let summary = page.summary;
     let title = match &summary.command[..] {
-        [] => summary.hostname.clone(),
-        words => format!("{}: {}", summary.hostname, words.join(" ")),
+        [] => summary.total.source.hostname.clone(),
+        words => format!("{}: {}", summary.total.source.hostname, words.join(" ")),
     };
     let style = format!("{UPLOT_STYLE}\n{STYLE}");
     let policy = format!(

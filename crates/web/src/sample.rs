@@ -1,8 +1,9 @@
 //! A tick, a machine and options for tests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Backend, Interval, Ledger, Measured, ProcessRow, System};
+use cachewise_model::{Backend, Interval, Measured, ProcessRow, Source, System};
 use cachewise_units::PageSize;
 
 use crate::names::Names;
@@ -11,33 +12,27 @@ use crate::source::Machine;
 
 pub(crate) fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Interval {
     Interval {
-        time: "t".into(),
         elapsed: Duration::from_millis(milliseconds),
-        page_size: PageSize::new(4096),
-        ledger: Ledger::default(),
         system: System::default(),
         device_read_bytes: Measured::Exact(0),
         device_write_bytes: Measured::Exact(0),
         processes,
-        files: Vec::new(),
-        cgroups: Vec::new(),
-        devices: Vec::new(),
-        uses: Vec::new(),
-        lost: Vec::new(),
+        ..Interval::new(machine().source, "t".into())
     }
 }
 
 pub(crate) fn machine() -> Machine {
     Machine {
-        hostname: "h".into(),
-        kernel_release: "6.12".into(),
-        page_size: PageSize::new(4096).expect("a power of two"),
-        backend: Backend {
-            name: "probe".into(),
-            exact: true,
-            notes: Vec::new(),
-            ..Backend::default()
-        },
+        source: Arc::new(Source {
+            hostname: "h".into(),
+            kernel: "6.12".into(),
+            page_size: PageSize::new(4096),
+            backend: Backend {
+                name: "probe".into(),
+                exact: true,
+                ..Backend::default()
+            },
+        }),
         version: "0",
         started: "2026-11-21T12:00:00Z".into(),
     }

@@ -1,23 +1,17 @@
 //! The traits that the caller implements: watching counters, surveying files.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Backend, Count, Interval};
-use cachewise_units::PageSize;
+use cachewise_model::{Count, Interval, Source};
 
 use crate::cache::CacheTree;
 
 /// Facts that do not change while the server runs.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its name.
-    pub hostname: String,
-    /// The kernel's release.
-    pub kernel_release: String,
-    /// The size of its pages.
-    pub page_size: PageSize,
-    /// The counting backend and its exactness.
-    pub backend: Backend,
+    /// The machine, and how it is counted.
+    pub source: Arc<Source>,
     /// The program's version.
     pub version: &'static str,
     /// When the watch began, RFC 3339.

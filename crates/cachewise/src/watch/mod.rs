@@ -7,11 +7,14 @@
 //! - `unit`: names of services and containers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, VmStat};
-use cachewise_model::{Backend, Counter, Interval, Ledger, Measured, Missing, Reason, System, Use};
+use cachewise_model::{
+    Backend, Counter, Interval, Ledger, Measured, Missing, Reason, Source, System, Use,
+};
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,7 +40,8 @@ const OF_THE_MACHINE: Missing = Missing::NotOffered(Reason::CountedForMachine);
 pub struct Watch {
     kernel: Kernel,
     probe: Option<Probe>,
-    backend: Backend,
+    /// The machine, and how it is counted.
+    source: Arc<Source>,
     /// All processes and all files.
     is_whole: bool,
     earlier: Moment,
@@ -95,18 +99,23 @@ impl Watch {
         }
         let earlier = Moment::take(&kernel)?;
         Ok(Watch {
+            source: Arc::new(machine::source(&kernel, backend)),
             kernel,
             probe,
-            backend,
             is_whole,
             earlier,
             parts,
         })
     }
 
+    /// The machine, and how it is counted.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
     /// The back-end, and its exactness.
     pub fn backend(&self) -> &Backend {
-        &self.backend
+        &self.source.backend
     }
 
     /// Counts of all processes since the last call, or since the watch started.
@@ -130,19 +139,11 @@ impl Watch {
             _ => Measured::not_offered(Reason::NotCounted),
         };
         let mut interval = Interval {
-            time,
             elapsed: now.at.saturating_sub(then.at),
-            page_size: Some(cachewise_sys::page_size()),
-            ledger: Ledger::default(),
             system: now.system.since(&then.system),
             device_read_bytes: device(|vmstat| vmstat.pgpgin.map(|bytes| bytes.0)),
             device_write_bytes: device(|vmstat| vmstat.pgpgout.map(|bytes| bytes.0)),
-            processes: Vec::new(),
-            files: Vec::new(),
-            cgroups: Vec::new(),
-            devices: Vec::new(),
-            uses: Vec::new(),
-            lost: Vec::new(),
+            ..Interval::new(Arc::clone(&self.source), time)
         };
         let refaults = since(&now.vmstat, &then.vmstat, |vmstat| {
             vmstat.workingset_refault_file.map(|pages| pages.0)

@@ -7,9 +7,9 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "cold_metadata";
@@ -20,18 +20,18 @@ const WORTH: Bytes = Bytes(4 << 20);
 /// With less than a quarter of memory available, the metadata will not stay.
 const SHORT_PART: u64 = 4;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let of_files = report
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let of_files = interval
         .files
         .iter()
         .filter_map(|file| Some((metadata(file)?, file)));
     let pages: u64 = of_files.clone().map(|(pages, _)| pages).sum();
-    let inserted = report.totals.inserted_pages();
+    let inserted = interval.ledger.inserted_pages();
     let Some(all) = inserted.exact() else {
         return Vec::new();
     };
     // Most of the inserted pages: with fewer, the run is about the contents.
-    if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < all {
+    if pages < WORTH.pages_ceil(interval.page()).0 || pages.saturating_mul(2) < all {
         return Vec::new();
     }
     let heaviest = of_files.max_by_key(|(pages, _)| *pages);
@@ -45,9 +45,9 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         figures: vec![
             ("metadata_pages", metadata.pages()),
             ("metadata_ratio", Value::ratio(metadata.ratio_of(inserted))),
-            ("device_read_bytes", report.device_read_bytes.bytes()),
+            ("device_read_bytes", interval.device_read_bytes.bytes()),
         ],
-        next_step: next_step(report),
+        next_step: next_step(interval),
         subject: heaviest.and_then(|(_, file)| file.path.clone().known()),
     }]
 }
@@ -64,8 +64,8 @@ fn metadata(file: &FileRow) -> Option<u64> {
     Some(pages)
 }
 
-fn next_step(report: &Report) -> String {
-    let around = &report.surroundings;
+fn next_step(interval: &Interval) -> String {
+    let around = interval.surroundings();
     let memory = (
         around.memory_available_bytes.exact(),
         around.memory_total_bytes.exact(),
@@ -95,23 +95,23 @@ mod tests {
     const WORTH_PAGES: u64 = 1 << 10;
 
     /// A device with metadata, and a file with this many fetched pages.
-    fn walk(metadata: u64, contents: u64) -> Report {
-        let mut report = sample::report();
+    fn walk(metadata: u64, contents: u64) -> Interval {
+        let mut interval = sample::run();
         let mut device = sample::file("/dev/vda", 0);
         device.ledger.set(Counter::MetadataPages, metadata);
         let mut file = sample::file("/data", 1 << 30);
         file.ledger.set(Counter::ReadRequestedPages, contents);
         file.ledger.set(Counter::ReadMissedPages, contents);
-        report.totals = &device.ledger + &file.ledger;
-        report.files = vec![file, device];
-        report
+        interval.ledger = &device.ledger + &file.ledger;
+        interval.files = vec![file, device];
+        interval
     }
 
     #[test]
     fn cold_walk_is_reported_with_figures() {
-        let mut report = walk(4300, 55);
-        report.device_read_bytes = Measured::Exact(17_838_080);
-        let findings = check(&report);
+        let mut interval = walk(4300, 55);
+        interval.device_read_bytes = Measured::Exact(17_838_080);
+        let findings = check(&interval);
         assert_eq!(findings.len(), 1, "one finding for the run");
         assert_eq!(
             findings[0].figures[0].1,
@@ -131,22 +131,22 @@ mod tests {
 
     #[test]
     fn readahead_of_directories_counts_as_metadata() {
-        let mut report = walk(WORTH_PAGES - 1, 0);
-        let device = &mut report.files[1].ledger;
+        let mut interval = walk(WORTH_PAGES - 1, 0);
+        let device = &mut interval.files[1].ledger;
         device.set(Counter::ReadaheadPages, 1);
         assert_eq!(
-            check(&report).len(),
+            check(&interval).len(),
             1,
             "one block more, fetched before it was asked for"
         );
         assert_eq!(
-            check(&report)[0].subject.as_deref(),
+            check(&interval)[0].subject.as_deref(),
             Some(std::path::Path::new("/dev/vda")),
             "of this device"
         );
-        report.files[1].ledger.set(Counter::ReadRequestedPages, 1);
+        interval.files[1].ledger.set(Counter::ReadRequestedPages, 1);
         assert_eq!(
-            check(&report),
+            check(&interval),
             [],
             "where the device was read as a file, it may have been for that"
         );
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn scarce_memory_changes_the_next_step() {
-        let mut report = walk(4300, 0);
-        report.surroundings.memory_available_bytes = Measured::Exact(1 << 30);
-        let step = &check(&report)[0].next_step;
+        let mut interval = walk(4300, 0);
+        interval.run_mut().surroundings.memory_available_bytes = Measured::Exact(1 << 30);
+        let step = &check(&interval)[0].next_step;
         assert!(
             step.contains("memory is short (1.0 GiB available)"),
             "an eighth of 8 GiB is available: {step}"

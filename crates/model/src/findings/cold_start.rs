@@ -7,9 +7,9 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::{Datum, Value};
 use cachewise_units::shell_quoted;
 
@@ -18,38 +18,38 @@ pub(super) const ID: &str = "cold_start";
 /// A tenth of a second on the slowest device in use, a disk: less is not noticeable.
 const WORTH: Bytes = Bytes(16 << 20);
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let mut cold: Vec<(u64, &FileRow)> = report
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let mut cold: Vec<(u64, &FileRow)> = interval
         .files
         .iter()
-        .filter_map(|file| Some((cold_pages(file, report)?, file)))
+        .filter_map(|file| Some((cold_pages(file, interval)?, file)))
         .collect();
     cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
     let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
     let (pages_asked, bytes_asked) = (
-        report.totals.get(Counter::ReadRequestedPages),
-        report.totals.get(Counter::ReadRequestedBytes),
+        interval.ledger.get(Counter::ReadRequestedPages),
+        interval.ledger.get(Counter::ReadRequestedBytes),
     );
     let Some(pages_asked) = pages_asked.exact() else {
         return Vec::new();
     };
     // Reads of less than a page request the same page again and again: then use the bytes.
     let asked = match bytes_asked.exact() {
-        Some(bytes) => pages_asked.min(Bytes(bytes).pages_ceil(report.page_size).0),
+        Some(bytes) => pages_asked.min(Bytes(bytes).pages_ceil(interval.page()).0),
         None => pages_asked,
     };
     let Some((_, largest)) = cold.first() else {
         return Vec::new();
     };
     // Most of the requested pages: with fewer, the run is not about its cold files.
-    if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < asked {
+    if pages < WORTH.pages_ceil(interval.page()).0 || pages.saturating_mul(2) < asked {
         return Vec::new();
     }
     let count = Measured::Exact(pages);
     vec![Finding {
         id: ID,
         severity: Severity::Info,
-        title: String::from(if report.is_of_machine {
+        title: String::from(if interval.run.is_none() {
             "most of what was read was not in the page cache before"
         } else {
             "cold start: most of what was read was not in the page cache before"
@@ -58,7 +58,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
             ("cold_pages", count.pages()),
             (
                 "read_bytes",
-                report.totals.value(Counter::ReadRequestedBytes),
+                interval.ledger.value(Counter::ReadRequestedBytes),
             ),
             (
                 "cold_ratio",
@@ -66,13 +66,13 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
             ),
             ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
         ],
-        next_step: next_step(report, pages, largest, cold.len()),
+        next_step: next_step(interval, pages, largest, cold.len()),
         subject: largest.path.clone().known(),
     }]
 }
 
 /// Pages of a file fetched for the first time, or `None` if it is not cold.
-fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
+fn cold_pages(file: &FileRow, interval: &Interval) -> Option<u64> {
     let misses = file.ledger.get(Counter::ReadMissedPages);
     let first_uses = file.ledger.get(Counter::ReadaheadHitPages);
     let mut cold = misses.plus(first_uses).exact().filter(|pages| *pages > 0)?;
@@ -86,7 +86,7 @@ fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
     {
         return None;
     }
-    if let Some(pages) = file.pages(report.page_size) {
+    if let Some(pages) = file.pages(interval.page()) {
         let before = file.resident_before_pages.known().unwrap_or(0);
         if before.saturating_mul(2) >= pages {
             return None;
@@ -96,9 +96,9 @@ fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
     Some(cold)
 }
 
-fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> String {
-    let bytes = Bytes(pages.saturating_mul(report.page_size.get()));
-    let around = &report.surroundings;
+fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -> String {
+    let bytes = Bytes(pages.saturating_mul(interval.page().get()));
+    let around = interval.surroundings();
     let memory = [around.cgroup_limit_bytes, around.memory_total_bytes];
     let memory = memory.into_iter().filter_map(Measured::exact).min();
     if let Some(memory) = memory.filter(|memory| bytes.0 > *memory) {
@@ -107,7 +107,7 @@ fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> St
             Bytes(memory)
         );
     }
-    let mut step = if report.is_of_machine {
+    let mut step = if interval.run.is_none() {
         String::from("cachewise top shows who reads it, and whether it comes again")
     } else {
         String::from("run it again to measure it warm")
@@ -131,7 +131,7 @@ mod tests {
 
     const PAGES: u64 = 131_072;
 
-    fn read(misses: u64, first_uses: u64) -> Report {
+    fn read(misses: u64, first_uses: u64) -> Interval {
         use Counter::{ReadMissedPages, ReadRequestedPages, ReadaheadHitPages};
         let counts = [
             (ReadRequestedPages, PAGES),
@@ -153,9 +153,9 @@ mod tests {
                     (ReadRequestedBytes, bytes),
                     (ReadMissedPages, pages),
                 ];
-                let mut report = with_file(bytes, &counts);
-                report.page_size = size;
-                check(&report)
+                let mut interval = with_file(bytes, &counts);
+                crate::findings::sample::set_page_size(&mut interval, size);
+                check(&interval)
             };
             assert_eq!(
                 of(8 << 20),
@@ -190,31 +190,35 @@ mod tests {
 
     #[test]
     fn calculated_residency_is_accepted() {
-        let mut report = read(512, PAGES - 512);
-        report.files[0].resident_before_pages = Measured::Estimated(0, Reason::SizeSeenLast);
+        let mut interval = read(512, PAGES - 512);
+        interval.files[0].resident_before_pages = Measured::Estimated(0, Reason::SizeSeenLast);
         assert_eq!(
-            check(&report).len(),
+            check(&interval).len(),
             1,
             "it only serves to leave out warm files"
         );
-        report.files[0].resident_before_pages = Measured::Estimated(PAGES, Reason::SizeSeenLast);
-        assert_eq!(check(&report), [], "and this one was warm");
+        interval.files[0].resident_before_pages = Measured::Estimated(PAGES, Reason::SizeSeenLast);
+        assert_eq!(check(&interval), [], "and this one was warm");
     }
 
     #[test]
     fn warm_small_and_refaulting_reads_are_ignored() {
         assert_eq!(check(&read(0, 0)), [], "a warm read");
         assert_eq!(check(&read(1000, 0)), [], "4 MiB of 512 MiB");
-        let mut report = read(PAGES, 0);
-        report.files[0].ledger.set(Counter::RefaultPages, PAGES);
-        assert_eq!(check(&report), [], "pages that came back were there before");
+        let mut interval = read(PAGES, 0);
+        interval.files[0].ledger.set(Counter::RefaultPages, PAGES);
+        assert_eq!(
+            check(&interval),
+            [],
+            "pages that came back were there before"
+        );
     }
 
     #[test]
     fn file_larger_than_memory_is_not_warmed() {
-        let mut report = read(512, PAGES - 512);
-        report.surroundings.cgroup_limit_bytes = Measured::Exact(64 << 20);
-        let step = &check(&report)[0].next_step;
+        let mut interval = read(512, PAGES - 512);
+        interval.run_mut().surroundings.cgroup_limit_bytes = Measured::Exact(64 << 20);
+        let step = &check(&interval)[0].next_step;
         assert!(
             step.contains("do not fit into 64.0 MiB"),
             "the limit counts: {step}"

@@ -5,9 +5,9 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "direct_io";
@@ -17,10 +17,10 @@ const WORTH_BYTES: u64 = 1 << 20;
 
 const TITLE: &str = "reads go around the page cache (O_DIRECT)";
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let per_file: Vec<(u64, Finding)> = report.files.iter().filter_map(of_file).collect();
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let per_file: Vec<(u64, Finding)> = interval.files.iter().filter_map(of_file).collect();
     if per_file.is_empty() {
-        return of_totals(report).into_iter().collect();
+        return of_totals(interval).into_iter().collect();
     }
     heaviest(per_file)
 }
@@ -77,10 +77,10 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
 }
 
 /// Direct reads that are known, but not their file.
-fn of_totals(report: &Report) -> Option<Finding> {
-    let read = report.totals.get(Counter::DirectReadBytes);
+fn of_totals(interval: &Interval) -> Option<Finding> {
+    let read = interval.ledger.get(Counter::DirectReadBytes);
     read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
-    let requests: Value = report.totals.value(Counter::DirectReadRequests);
+    let requests: Value = interval.ledger.value(Counter::DirectReadRequests);
     Some(Finding {
         id: ID,
         severity: Severity::Info,
@@ -103,14 +103,14 @@ mod tests {
     use crate::findings::sample;
     use crate::reason::Reason;
 
-    fn direct(size: u64, read: u64) -> Report {
-        let mut report = sample::report();
+    fn direct(size: u64, read: u64) -> Interval {
+        let mut interval = sample::run();
         let mut file = sample::file("/data", size);
         file.ledger.set(Counter::DirectReadBytes, read);
         file.ledger.set(Counter::DirectReadRequests, read >> 20);
-        report.totals = file.ledger.clone();
-        report.files.push(file);
-        report
+        interval.ledger = file.ledger.clone();
+        interval.files.push(file);
+        interval
     }
 
     #[test]
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn unknown_size_makes_no_claim_about_repetition() {
         for size in [Measured::unknown(Reason::FileGone), Measured::Exact(0)] {
-            let mut report = direct(32 << 20, 320 << 20);
-            report.files[0].size_bytes = size;
-            let findings = check(&report);
+            let mut interval = direct(32 << 20, 320 << 20);
+            interval.files[0].size_bytes = size;
+            let findings = check(&interval);
             assert_eq!(
                 findings[0].severity,
                 Severity::Info,
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn direct_reads_without_file_are_reported_from_totals() {
-        let mut report = direct(1, 64 << 20);
-        report.files.clear();
-        assert_eq!(check(&report).len(), 1, "the totals know of them");
+        let mut interval = direct(1, 64 << 20);
+        interval.files.clear();
+        assert_eq!(check(&interval).len(), 1, "the totals know of them");
     }
 
     #[test]

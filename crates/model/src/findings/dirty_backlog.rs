@@ -4,18 +4,18 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::Count;
-use crate::report::Report;
 
 pub(super) const ID: &str = "dirty_backlog";
 
 /// The run itself must have made a good part of the backlog: one in this many of the limit.
 const OWN_PART: u64 = 10;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let around = &report.surroundings;
-    let dirtied = report.totals.get(Counter::DirtiedPages);
-    let page = report.page_size.get();
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let around = interval.surroundings();
+    let dirtied = interval.ledger.get(Counter::DirtiedPages);
+    let page = interval.page().get();
     let own: Count = dirtied.map(|pages| pages.saturating_mul(page));
     let (Some(own), Some(dirty), Some(limit), Some(background)) = (
         own.exact(),
@@ -61,10 +61,10 @@ mod tests {
     use crate::measured::Measured;
     use crate::reason::Reason;
 
-    fn run(dirtied_pages: u64, dirty: Count) -> Report {
-        let mut report = with_file(1 << 30, &[(Counter::DirtiedPages, dirtied_pages)]);
-        report.surroundings.dirty_bytes = dirty;
-        report
+    fn run(dirtied_pages: u64, dirty: Count) -> Interval {
+        let mut interval = with_file(1 << 30, &[(Counter::DirtiedPages, dirtied_pages)]);
+        interval.run_mut().surroundings.dirty_bytes = dirty;
+        interval
     }
 
     #[test]
@@ -102,8 +102,9 @@ mod tests {
             [],
             "nobody looked"
         );
-        let mut report = run(250_000, Measured::Exact(900 << 20));
-        report.surroundings.dirty_limit_bytes = Measured::not_offered(Reason::NotCounted);
-        assert_eq!(check(&report), [], "no limit, no closeness to it");
+        let mut interval = run(250_000, Measured::Exact(900 << 20));
+        interval.run_mut().surroundings.dirty_limit_bytes =
+            Measured::not_offered(Reason::NotCounted);
+        assert_eq!(check(&interval), [], "no limit, no closeness to it");
     }
 }

@@ -3,8 +3,8 @@
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "fault_storm";
@@ -16,8 +16,8 @@ const WORTH_MISSES: u64 = 1_000;
 /// One fault in this many missed: with fewer, the page cache served the mapping well.
 const MISS_PART: u64 = 20;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    heaviest(report.files.iter().filter_map(of_file).collect())
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    heaviest(interval.files.iter().filter_map(of_file).collect())
 }
 
 fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
 
-    fn run(faults: u64, misses: u64) -> Report {
+    fn run(faults: u64, misses: u64) -> Interval {
         let counts = [
             (Counter::FaultRequests, faults),
             (Counter::FaultMissPages, misses),

@@ -4,8 +4,8 @@ use cachewise_units::Bytes;
 
 use super::pressure::{is_at_limit, of_their_own, refaults};
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::parts::CgroupRow;
-use crate::report::Report;
 
 pub(super) const ID: &str = "group_limit";
 
@@ -14,21 +14,21 @@ const WORTH_TIMES: u64 = 10;
 /// The bound of `working_set`: fewer refaults are chance.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let reached = |group: &CgroupRow| group.system.memory_limit_reached;
-    let mut found: Vec<Finding> = report
+    let mut found: Vec<Finding> = interval
         .cgroups
         .iter()
         .filter(|group| group.system.oom_kills.exact() > Some(0))
-        .chain(of_their_own(report, WORTH_TIMES, reached))
-        .filter_map(|group| of_group(group, report))
+        .chain(of_their_own(interval, WORTH_TIMES, reached))
+        .filter_map(|group| of_group(group, interval))
         .collect();
     found.dedup();
     found.truncate(super::heaviest::NAMED);
     found
 }
 
-fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
+fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
     let system = &group.system;
     let limit = system.memory_limit_bytes.known()?;
     let name = group.path.as_ref().exact()?;
@@ -37,7 +37,7 @@ fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
         return None;
     }
     let came_back = refaults(system);
-    let worth = WORTH_REFAULTS.pages_ceil(report.page_size).0;
+    let worth = WORTH_REFAULTS.pages_ceil(interval.page()).0;
     let costs = came_back.exact() >= Some(worth);
     let (severity, title) = match (killed, costs) {
         (true, _) => (
@@ -88,13 +88,13 @@ mod tests {
     use crate::measured::Measured;
     use crate::reason::Reason;
 
-    fn machine(refaults: u64, reached: u64, used: u64) -> Report {
-        let mut report = sample::report();
+    fn machine(refaults: u64, reached: u64, used: u64) -> Interval {
+        let mut interval = sample::run();
         let mut group = sample::group("/db", refaults);
         group.system.memory_limit_reached = Measured::Exact(reached);
         group.system.memory_used_bytes = Measured::Exact(used);
-        report.cgroups.push(group);
-        report
+        interval.cgroups.push(group);
+        interval
     }
 
     #[test]
@@ -122,16 +122,16 @@ mod tests {
             [],
             "it was filled up once"
         );
-        let mut report = machine(50_000, 500, 64 << 20);
-        report.cgroups[0].system.memory_limit_bytes = Measured::not_offered(Reason::NoOwnLimit);
-        assert_eq!(check(&report), [], "no limit, nothing at it");
+        let mut interval = machine(50_000, 500, 64 << 20);
+        interval.cgroups[0].system.memory_limit_bytes = Measured::not_offered(Reason::NoOwnLimit);
+        assert_eq!(check(&interval), [], "no limit, nothing at it");
     }
 
     #[test]
     fn oom_kill_is_reported_even_with_free_memory_afterwards() {
-        let mut report = machine(0, 1, 1 << 20);
-        report.cgroups[0].system.oom_kills = Measured::Exact(1);
-        let found = check(&report);
+        let mut interval = machine(0, 1, 1 << 20);
+        interval.cgroups[0].system.oom_kills = Measured::Exact(1);
+        let found = check(&interval);
         assert_eq!(found.len(), 1, "once");
         assert_eq!(found[0].severity, Severity::Warn, "somebody died");
     }

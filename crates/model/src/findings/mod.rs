@@ -4,7 +4,7 @@
 //! must be worth reading. A next step names only existing commands.
 //!
 //! # Layout
-//! - [`RULES`], [`diagnose`]: the table, and its use. [`blind`]: the rules without input.
+//! - [`RULES`], [`diagnose`], [`Diagnosis`]: the table, and its use. [`blind`]: the rules without input.
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `pressure`: shared parts of the rules about scarce memory.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
@@ -14,9 +14,9 @@ use std::fmt;
 
 use crate::counter::Counter;
 use crate::finding::Finding;
+use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::reason::Reason;
-use crate::report::Report;
 
 mod cold_metadata;
 mod cold_start;
@@ -46,7 +46,7 @@ pub struct Rule {
     /// Counters without which it cannot fire; empty if the kernel's own numbers suffice.
     pub needs: &'static [Counter],
     /// Checks a report.
-    pub check: fn(&Report) -> Vec<Finding>,
+    pub check: fn(&Interval) -> Vec<Finding>,
 }
 
 /// Every rule.
@@ -131,10 +131,33 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
+/// The findings of an interval, and the rules that had no input.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diagnosis {
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// Rules without input.
+    pub blind: Option<Blind>,
+}
+
+impl Diagnosis {
+    /// Runs every rule.
+    #[must_use]
+    pub fn of(interval: &Interval) -> Diagnosis {
+        Diagnosis {
+            findings: diagnose(interval),
+            blind: blind(interval),
+        }
+    }
+}
+
 /// Runs every rule; warnings come first, otherwise in the order of [`RULES`].
 #[must_use]
-pub fn diagnose(report: &Report) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(report)).collect();
+pub fn diagnose(interval: &Interval) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES
+        .iter()
+        .flat_map(|rule| (rule.check)(interval))
+        .collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -157,8 +180,8 @@ impl fmt::Display for Blind {
 
 /// The rules without input in this report, if any.
 #[must_use]
-pub fn blind(report: &Report) -> Option<Blind> {
-    let why = |counter: &Counter| match report.totals.get(*counter) {
+pub fn blind(interval: &Interval) -> Option<Blind> {
+    let why = |counter: &Counter| match interval.ledger.get(*counter) {
         Measured::Exact(_) => None,
         Measured::Estimated(..) => Some(Reason::OnlyEstimated),
         Measured::Missing(missing) => Some(missing.reason()),
@@ -196,7 +219,7 @@ mod tests {
     #[test]
     fn empty_report_has_no_findings() {
         assert_eq!(
-            diagnose(&sample::report()),
+            diagnose(&sample::run()),
             [],
             "nothing happened, nothing is wrong"
         );
@@ -206,12 +229,12 @@ mod tests {
     fn rules_fire_for_every_page_size() {
         for size in [4 << 10, 16 << 10, 64 << 10] {
             let size = cachewise_units::PageSize::new(size).expect("a power of two");
-            let mut report = sample::every_rule_fires();
-            report.page_size = size;
-            let fired = diagnose(&report);
+            let mut interval = sample::every_rule_fires();
+            sample::set_page_size(&mut interval, size);
+            let fired = diagnose(&interval);
             assert!(!fired.is_empty(), "{size}: the same run is no healthier");
-            let mut healthy = sample::report();
-            healthy.page_size = size;
+            let mut healthy = sample::run();
+            sample::set_page_size(&mut healthy, size);
             assert_eq!(
                 diagnose(&healthy),
                 [],
@@ -222,8 +245,11 @@ mod tests {
 
     #[test]
     fn rules_ignore_missing_and_estimated_counters() {
-        let report = sample::every_rule_fires();
-        let fired: HashSet<&str> = diagnose(&report).iter().map(|finding| finding.id).collect();
+        let interval = sample::every_rule_fires();
+        let fired: HashSet<&str> = diagnose(&interval)
+            .iter()
+            .map(|finding| finding.id)
+            .collect();
         for rule in RULES {
             assert!(
                 fired.contains(rule.id),
@@ -232,8 +258,8 @@ mod tests {
             );
         }
 
-        let mut blind = report.clone();
-        let mut estimated = report;
+        let mut blind = interval.clone();
+        let mut estimated = interval;
         let blindfold = |ledger: &mut crate::Ledger| {
             for counter in Counter::ALL {
                 ledger.set_missing(*counter, Missing::NotOffered(Reason::NeedsProbe));
@@ -244,8 +270,8 @@ mod tests {
                 ledger.set_estimated(*counter, ledger[*counter], Reason::ByVmstat);
             }
         };
-        blindfold(&mut blind.totals);
-        guess(&mut estimated.totals);
+        blindfold(&mut blind.ledger);
+        guess(&mut estimated.ledger);
         blind
             .files
             .iter_mut()
@@ -285,39 +311,39 @@ mod tests {
         let whole = sample::every_rule_fires();
         assert_eq!(blind(&whole), None, "everything was counted exactly");
         let without = |counters: &[Counter]| {
-            let mut report = whole.clone();
+            let mut interval = whole.clone();
             let missing = |ledger: &mut Ledger| {
                 for counter in counters {
                     ledger.set_missing(*counter, Missing::NotOffered(Reason::NeedsProbe));
                 }
             };
-            missing(&mut report.totals);
-            report
+            missing(&mut interval.ledger);
+            interval
                 .files
                 .iter_mut()
                 .for_each(|row| missing(&mut row.ledger));
-            report
+            interval
                 .processes
                 .iter_mut()
                 .for_each(|row| missing(&mut row.ledger));
-            report
+            interval
         };
         for rule in RULES {
             for counter in rule.needs {
-                let report = without(&[*counter]);
+                let interval = without(&[*counter]);
                 assert_eq!(
-                    (rule.check)(&report),
+                    (rule.check)(&interval),
                     [],
                     "{} finds nothing without {}",
                     rule.id,
                     counter.id()
                 );
-                let blind = blind(&report).expect("and that is said");
+                let blind = blind(&interval).expect("and that is said");
                 assert!(blind.rules.contains(&rule.id), "{}: {blind}", rule.id);
             }
         }
-        let report = without(Counter::ALL);
-        let blind = blind(&report).expect("most rules need counters");
+        let interval = without(Counter::ALL);
+        let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
             "11 of 13 rules could not look: only the probe can count it",
@@ -325,7 +351,7 @@ mod tests {
         );
         for rule in RULES {
             assert_eq!(
-                (rule.check)(&report).is_empty(),
+                (rule.check)(&interval).is_empty(),
                 blind.rules.contains(&rule.id),
                 "{} looks, or is said not to",
                 rule.id
@@ -376,13 +402,13 @@ mod tests {
 
     #[test]
     fn heaviest_files_are_named_and_the_rest_counted() {
-        let mut report = sample::report();
+        let mut interval = sample::run();
         for place in 1..=5u64 {
             let mut file = sample::file(&format!("/data/{place}"), 1 << 20);
             file.ledger.set(Counter::DirectReadBytes, place << 30);
-            report.files.push(file);
+            interval.files.push(file);
         }
-        let findings = direct_io::check(&report);
+        let findings = direct_io::check(&interval);
         assert_eq!(findings.len(), NAMED, "a list of hundreds helps nobody");
         assert_eq!(
             findings[0].subject.as_deref(),

@@ -1,17 +1,17 @@
 //! Shared parts of the rules about scarce memory: choice of the control groups concerned.
 
+use crate::interval::Interval;
 use crate::measured::Count;
 use crate::parts::CgroupRow;
-use crate::report::Report;
 
 /// Groups with a count of at least `worth` that does not come mostly from one group below: counts
 /// of a group are included in those above it.
 pub(super) fn of_their_own(
-    report: &Report,
+    interval: &Interval,
     worth: u64,
     count: impl Fn(&CgroupRow) -> Count,
 ) -> Vec<&CgroupRow> {
-    let counted: Vec<(&str, u64, &CgroupRow)> = report
+    let counted: Vec<(&str, u64, &CgroupRow)> = interval
         .cgroups
         .iter()
         .filter_map(|group| {

@@ -5,8 +5,8 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::Value;
 use cachewise_units::shell_quoted;
 
@@ -19,17 +19,17 @@ const WORTH_MISSES: u64 = 1000;
 /// One page in this many missed. Sequential reads of any size miss far fewer, because of readahead.
 const MISS_PART: u64 = 4;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     heaviest(
-        report
+        interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, report))
+            .filter_map(|file| of_file(file, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let average = ledger.average_read();
     let (pages, misses) = (
@@ -51,16 +51,16 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
             ("read_miss_ratio", Value::ratio(misses.ratio_of(pages))),
             ("file_size_bytes", file.size_bytes.bytes()),
         ],
-        next_step: next_step(file, report),
+        next_step: next_step(file, interval),
         subject: file.path.clone().known(),
     };
     Some((missed, finding))
 }
 
-fn next_step(file: &FileRow, report: &Report) -> String {
+fn next_step(file: &FileRow, interval: &Interval) -> String {
     let step = "sort the reads by offset and join neighbours, or have many in flight (io_uring)";
     let size = file.size_bytes.exact();
-    let room = report.surroundings.memory_available_bytes.exact();
+    let room = interval.surroundings().memory_available_bytes.exact();
     match (size, room, file.path.as_ref().known()) {
         (Some(size), Some(room), Some(path)) if size <= room && !file.deleted => format!(
             "the file fits into memory: read it in once, in order, before: cat {} >/dev/null \
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
 
-    fn run(size: u64, requests: u64, bytes: u64, misses: u64) -> Report {
+    fn run(size: u64, requests: u64, bytes: u64, misses: u64) -> Interval {
         use Counter::{ReadMissedPages, ReadRequestedBytes, ReadRequestedPages, ReadRequests};
         let counts = [
             (ReadRequests, requests),

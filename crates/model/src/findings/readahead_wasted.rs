@@ -8,9 +8,9 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
-use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "readahead_wasted";
@@ -20,24 +20,24 @@ const WORTH: Bytes = Bytes(8 << 20);
 /// One in this many inserted pages was unused.
 const PART: u64 = 2;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     heaviest(
-        report
+        interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, report))
+            .filter_map(|file| of_file(file, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let read_ahead = ledger.get(Counter::ReadaheadPages);
     let advised = ledger.get(Counter::PrefetchPages);
     let wasted = ledger.get(Counter::ReadaheadWastedPages);
     let brought_in = read_ahead.plus(advised);
     let unused = unused(file)?;
-    if unused < WORTH.pages_ceil(report.page_size).0 || unused * PART < brought_in.exact()? {
+    if unused < WORTH.pages_ceil(interval.page()).0 || unused * PART < brought_in.exact()? {
         return None;
     }
     let gone = wasted.exact()?;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
 
-    fn run(read_ahead: u64, advised: u64, used: u64, wasted: u64) -> Report {
+    fn run(read_ahead: u64, advised: u64, used: u64, wasted: u64) -> Interval {
         use Counter::{PrefetchPages, ReadaheadHitPages, ReadaheadPages, ReadaheadWastedPages};
         let counts = [
             (ReadaheadPages, read_ahead),

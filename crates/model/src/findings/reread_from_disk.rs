@@ -5,9 +5,9 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
-use crate::report::Report;
 
 pub(super) const ID: &str = "reread_from_disk";
 
@@ -16,22 +16,22 @@ const WORTH: Bytes = Bytes(4 << 20);
 /// One and a half times, in quarters: the file may have grown or shrunk a little meanwhile.
 const TIMES_IN_QUARTERS: u64 = 6;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     heaviest(
-        report
+        interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, report))
+            .filter_map(|file| of_file(file, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
-    let pages = file.pages(report.page_size)?;
+fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
+    let pages = file.pages(interval.page())?;
     let fetched = fetched(file);
     let number = fetched.exact()?;
     let again = number.saturating_sub(pages);
-    if again < WORTH.pages_ceil(report.page_size).0 || number * 4 < pages * TIMES_IN_QUARTERS {
+    if again < WORTH.pages_ceil(interval.page()).0 || number * 4 < pages * TIMES_IN_QUARTERS {
         return None;
     }
     let reclaimed = file.ledger.get(Counter::EvictedReclaimPages);
@@ -99,7 +99,7 @@ mod tests {
     const SIZE: u64 = 64 << 20;
     const PAGES: u64 = SIZE >> 12;
 
-    fn run(fetched: u64, dropped: u64, reclaimed: u64) -> Report {
+    fn run(fetched: u64, dropped: u64, reclaimed: u64) -> Interval {
         use Counter::{EvictedOtherPages, EvictedReclaimPages, ReadMissedPages, ReadaheadPages};
         let counts = [
             (ReadMissedPages, fetched / 8),
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn unknown_size_is_ignored() {
-        let mut report = run(5 * PAGES, 4 * PAGES, 0);
-        report.files[0].size_bytes = Measured::unknown(Reason::FileGone);
-        assert_eq!(check(&report), [], "five times of what?");
-        report.files[0].size_bytes = Measured::Exact(0);
+        let mut interval = run(5 * PAGES, 4 * PAGES, 0);
+        interval.files[0].size_bytes = Measured::unknown(Reason::FileGone);
+        assert_eq!(check(&interval), [], "five times of what?");
+        interval.files[0].size_bytes = Measured::Exact(0);
         assert_eq!(
-            check(&report),
+            check(&interval),
             [],
             "a file that was truncated has no pages to compare with"
         );
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn small_file_is_ignored() {
-        let mut report = run(1000, 900, 0);
-        report.files[0].size_bytes = Measured::Exact(4096);
+        let mut interval = run(1000, 900, 0);
+        interval.files[0].size_bytes = Measured::Exact(4096);
         assert_eq!(
-            check(&report),
+            check(&interval),
             [],
             "a thousand reads of one page are 4 MiB less a page"
         );

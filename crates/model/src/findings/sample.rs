@@ -1,29 +1,31 @@
-//! Reports for tests: a quiet machine, an unused file, one file for which every rule fires.
+//! Intervals for tests: a quiet machine, an unused file, one file for which every rule fires.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
 
 use crate::counter::Counter;
 use crate::exit::Exit;
+use crate::interval::Interval;
 use crate::ledger::Ledger;
 use crate::measured::{Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::reason::Reason;
-use crate::report::Report;
+use crate::source::Source;
 use crate::system::System;
 
-/// An idle machine with 8 GiB of memory, half of it free.
-pub(crate) fn report() -> Report {
-    let page_size = PageSize::new(4 << 10).unwrap();
-    let mut report = Report::new(
-        "2026-01-01T00:00:00Z".into(),
-        "box".into(),
-        page_size,
-        "6.18.0".into(),
-    );
-    let around = &mut report.surroundings;
+/// A run without requests, on a machine with 8 GiB of memory, half of it free.
+pub(crate) fn run() -> Interval {
+    let source = Source {
+        hostname: "box".into(),
+        kernel: "6.18.0".into(),
+        page_size: PageSize::new(4 << 10),
+        ..Source::default()
+    };
+    let mut interval = Interval::new(Arc::new(source), "2026-01-01T00:00:00Z".into());
+    let around = &mut interval.run_mut().surroundings;
     around.memory_total_bytes = Measured::Exact(8 << 30);
     around.memory_available_bytes = Measured::Exact(4 << 30);
     around.cgroup_limit_bytes = Measured::not_offered(Reason::NoOwnLimit);
@@ -32,7 +34,12 @@ pub(crate) fn report() -> Report {
     around.dirty_bytes = Measured::Exact(0);
     around.dirty_limit_bytes = Measured::Exact(1 << 30);
     around.dirty_background_bytes = Measured::Exact(512 << 20);
-    report
+    interval
+}
+
+/// The same interval of a machine with other pages.
+pub(crate) fn set_page_size(interval: &mut Interval, size: PageSize) {
+    Arc::make_mut(&mut interval.source).page_size = Some(size);
 }
 
 /// A cold file of this size, without requests.
@@ -89,22 +96,22 @@ pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
     }
 }
 
-/// A report with one file, whose counters are also the totals.
-pub(crate) fn with_file(size: u64, counts: &[(Counter, u64)]) -> Report {
-    let mut report = report();
+/// A run with one file, whose counters are also the totals.
+pub(crate) fn with_file(size: u64, counts: &[(Counter, u64)]) -> Interval {
+    let mut interval = run();
     let mut file = file("/data", size);
     for (counter, count) in counts {
         file.ledger.set(*counter, *count);
     }
-    report.totals = file.ledger.clone();
-    report.files.push(file);
-    report
+    interval.ledger = file.ledger.clone();
+    interval.files.push(file);
+    interval
 }
 
 /// A file for which every rule fires.
-pub(crate) fn every_rule_fires() -> Report {
+pub(crate) fn every_rule_fires() -> Interval {
     use Counter::*;
-    let mut report = with_file(
+    let mut interval = with_file(
         64 << 20,
         &[
             (ReadRequests, 1_000_000),
@@ -126,17 +133,25 @@ pub(crate) fn every_rule_fires() -> Report {
     cold.ledger.set(ReadRequestedPages, 1 << 20);
     cold.ledger.set(ReadMissedPages, 1 << 12);
     cold.ledger.set(ReadaheadHitPages, (1 << 20) - (1 << 12));
-    report.totals += &cold.ledger;
-    report.totals.set(RefaultPages, 400_000);
-    report.files[0].ledger.set(RefaultPages, 400_000);
-    report.files.push(cold);
-    report.surroundings.dirty_bytes = Measured::Exact(1000 << 20);
-    report.is_of_machine = true;
-    report.wall = Duration::from_secs(5);
-    report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
-    report.system.file_refault_pages = Measured::Exact(60_000);
-    report.cgroups.push(group("/db", 50_000));
+    interval.ledger += &cold.ledger;
+    interval.ledger.set(RefaultPages, 400_000);
+    interval.files[0].ledger.set(RefaultPages, 400_000);
+    interval.files.push(cold);
+    interval.run = None;
+    interval.system = System {
+        memory_total_bytes: Measured::Exact(8 << 30),
+        available_bytes: Measured::Exact(4 << 30),
+        dirty_bytes: Measured::Exact(1000 << 20),
+        writeback_bytes: Measured::Exact(0),
+        dirty_limit_bytes: Measured::Exact(1 << 30),
+        dirty_background_bytes: Measured::Exact(512 << 20),
+        ..interval.system
+    };
+    interval.elapsed = Duration::from_secs(5);
+    interval.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+    interval.system.file_refault_pages = Measured::Exact(60_000);
+    interval.cgroups.push(group("/db", 50_000));
     let counts = [(ReadRequestedPages, 10_000), (ReadMissedPages, 9_000)];
-    report.processes.push(process(7, &counts));
-    report
+    interval.processes.push(process(7, &counts));
+    interval
 }

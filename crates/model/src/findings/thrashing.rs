@@ -7,9 +7,9 @@ use cachewise_units::Bytes;
 
 use super::pressure::{is_at_limit, of_their_own, refaults};
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::CgroupRow;
-use crate::report::Report;
 use crate::system::System;
 use crate::value::Value;
 
@@ -20,44 +20,44 @@ const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 /// One in this many parts of the time, some task waited for memory.
 const STALL_PART: u128 = 20;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let worth = WORTH_REFAULTS.pages_ceil(report.page_size).0;
-    let mut found: Vec<Finding> = of_their_own(report, worth, |group| refaults(&group.system))
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let worth = WORTH_REFAULTS.pages_ceil(interval.page()).0;
+    let mut found: Vec<Finding> = of_their_own(interval, worth, |group| refaults(&group.system))
         .into_iter()
-        .filter_map(|group| of_group(group, report))
+        .filter_map(|group| of_group(group, interval))
         .collect();
     found.truncate(super::heaviest::NAMED);
-    let machine = refaults(&report.system).exact();
+    let machine = refaults(&interval.system).exact();
     if found.is_empty() && machine.is_some_and(|pages| pages >= worth) {
-        found.extend(of_machine(report));
+        found.extend(of_machine(interval));
     }
     found
 }
 
 /// Whether it is long enough to be felt.
-fn is_long(stall: Count, report: &Report) -> bool {
-    let elapsed = report.wall.as_micros();
+fn is_long(stall: Count, interval: &Interval) -> bool {
+    let elapsed = interval.elapsed.as_micros();
     elapsed > 0
         && stall
             .exact()
             .is_some_and(|stall| u128::from(stall) * STALL_PART >= elapsed)
 }
 
-fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
+fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
     let own = group.system.psi_memory_some_seconds;
     // Version 1 does not report it for groups. Then the machine's is used, if most of the machine's
     // refaults are this group's.
     let stall = match own.missing() {
         None => own,
         Some(_) => {
-            let all = refaults(&report.system).exact()?;
+            let all = refaults(&interval.system).exact()?;
             if refaults(&group.system).exact()?.saturating_mul(2) < all {
                 return None;
             }
-            report.system.psi_memory_some_seconds
+            interval.system.psi_memory_some_seconds
         }
     };
-    if !is_long(stall, report) {
+    if !is_long(stall, interval) {
         return None;
     }
     let name = group.path.as_ref().exact()?;
@@ -73,7 +73,7 @@ fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
              cachewise top at who fills the page cache"
         ),
     };
-    let mut figures = figures(&group.system, stall, report);
+    let mut figures = figures(&group.system, stall, interval);
     figures.push(("memory_used_bytes", group.system.memory_used_bytes.bytes()));
     if limit.known().is_some() {
         figures.push(("memory_limit_bytes", limit.bytes()));
@@ -81,13 +81,13 @@ fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     Some(finding(figures, next_step, Some(name.into())))
 }
 
-fn of_machine(report: &Report) -> Option<Finding> {
-    let stall = report.system.psi_memory_some_seconds;
-    if !is_long(stall, report) {
+fn of_machine(interval: &Interval) -> Option<Finding> {
+    let stall = interval.system.psi_memory_some_seconds;
+    if !is_long(stall, interval) {
         return None;
     }
-    let mut figures = figures(&report.system, stall, report);
-    let available = report.surroundings.memory_available_bytes;
+    let mut figures = figures(&interval.system, stall, interval);
+    let available = interval.surroundings().memory_available_bytes;
     figures.push(("memory_available_bytes", available.bytes()));
     let next_step = String::from(
         "cachewise top shows who brings in most: give that one a limit (memory.max, memory.high), have it \
@@ -111,8 +111,8 @@ fn finding(
     }
 }
 
-fn figures(system: &System, stall: Count, report: &Report) -> Vec<(&'static str, Value)> {
-    let elapsed = u64::try_from(report.wall.as_micros()).unwrap_or(u64::MAX);
+fn figures(system: &System, stall: Count, interval: &Interval) -> Vec<(&'static str, Value)> {
+    let elapsed = u64::try_from(interval.elapsed.as_micros()).unwrap_or(u64::MAX);
     let part = stall
         .map(|stall| stall.min(elapsed))
         .ratio_of(Measured::Exact(elapsed));
@@ -135,16 +135,16 @@ mod tests {
     use crate::findings::sample;
 
     /// Five seconds, one of them stalled.
-    fn machine(groups: &[(&str, u64)]) -> Report {
-        let mut report = sample::report();
-        report.wall = Duration::from_secs(5);
-        report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
-        report.system.file_refault_pages = Measured::Exact(0);
-        report.cgroups = groups
+    fn machine(groups: &[(&str, u64)]) -> Interval {
+        let mut interval = sample::run();
+        interval.elapsed = Duration::from_secs(5);
+        interval.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+        interval.system.file_refault_pages = Measured::Exact(0);
+        interval.cgroups = groups
             .iter()
             .map(|(name, pages)| sample::group(name, *pages))
             .collect();
-        report
+        interval
     }
 
     #[test]
@@ -173,35 +173,35 @@ mod tests {
 
     #[test]
     fn thrashing_without_groups_is_reported_for_the_machine() {
-        let mut report = machine(&[]);
-        report.system.file_refault_pages = Measured::Exact(50_000);
-        let found = check(&report);
+        let mut interval = machine(&[]);
+        interval.system.file_refault_pages = Measured::Exact(50_000);
+        let found = check(&interval);
         assert_eq!(found.len(), 1, "the machine as a whole");
         assert_eq!(found[0].subject, None, "of nobody in particular");
-        report.system.psi_memory_some_seconds = Measured::Exact(1_000);
-        assert_eq!(check(&report), [], "nobody waited for them");
+        interval.system.psi_memory_some_seconds = Measured::Exact(1_000);
+        assert_eq!(check(&interval), [], "nobody waited for them");
     }
 
     #[test]
     fn refaults_or_stalls_alone_are_ignored() {
-        let mut report = machine(&[("/a", 10)]);
-        assert_eq!(check(&report), [], "waiting, but for no refault");
-        report = machine(&[("/a", 90_000)]);
-        report.cgroups[0].system.psi_memory_some_seconds = Measured::Exact(10);
+        let mut interval = machine(&[("/a", 10)]);
+        assert_eq!(check(&interval), [], "waiting, but for no refault");
+        interval = machine(&[("/a", 90_000)]);
+        interval.cgroups[0].system.psi_memory_some_seconds = Measured::Exact(10);
         assert_eq!(
-            check(&report),
+            check(&interval),
             [],
             "the group itself knows that it did not wait"
         );
-        report.wall = Duration::ZERO;
-        assert_eq!(check(&report), [], "no time, no part of it");
+        interval.elapsed = Duration::ZERO;
+        assert_eq!(check(&interval), [], "no time, no part of it");
     }
 
     #[test]
     fn machine_pressure_is_attributed_to_the_refaulting_group() {
-        let mut report = machine(&[("/a", 90_000), ("/b", 5_000)]);
-        report.system.file_refault_pages = Measured::Exact(95_000);
-        let found = check(&report);
+        let mut interval = machine(&[("/a", 90_000), ("/b", 5_000)]);
+        interval.system.file_refault_pages = Measured::Exact(95_000);
+        let found = check(&interval);
         let subjects: Vec<_> = found
             .iter()
             .filter_map(|one| one.subject.as_deref())

@@ -3,8 +3,8 @@
 use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::parts::FileRow;
-use crate::report::Report;
 
 pub(super) const ID: &str = "tiny_reads";
 
@@ -13,23 +13,23 @@ const READS_A_PAGE: u64 = 8;
 /// At a third of a microsecond per call, this is where the calls begin to show.
 const WORTH_REQUESTS: u64 = 50_000;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     heaviest(
-        report
+        interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, report))
+            .filter_map(|file| of_file(file, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     let requests = file.ledger.get(Counter::ReadRequests);
     let number = requests
         .exact()
         .filter(|number| *number >= WORTH_REQUESTS)?;
     let average = file.ledger.average_read();
-    if average.exact()? > report.page_size.get() / READS_A_PAGE {
+    if average.exact()? > interval.page().get() / READS_A_PAGE {
         return None;
     }
     let finding = Finding {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
 
-    fn run(requests: u64, bytes: u64) -> Report {
+    fn run(requests: u64, bytes: u64) -> Interval {
         with_file(
             1 << 30,
             &[
@@ -79,10 +79,10 @@ mod tests {
 
     #[test]
     fn threshold_depends_on_the_page_size() {
-        let mut report = run(1_000_000, 1_000_000 << 10);
-        assert_eq!(check(&report), [], "a quarter of a 4 KiB page");
-        report.page_size = PageSize::new(64 << 10).unwrap();
-        assert_eq!(check(&report).len(), 1, "a sixty-fourth of a 64 KiB page");
+        let mut interval = run(1_000_000, 1_000_000 << 10);
+        assert_eq!(check(&interval), [], "a quarter of a 4 KiB page");
+        crate::findings::sample::set_page_size(&mut interval, PageSize::new(64 << 10).unwrap());
+        assert_eq!(check(&interval).len(), 1, "a sixty-fourth of a 64 KiB page");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::ProcessRow;
-use crate::report::Report;
 use crate::value::{Datum, Value};
 
 pub(super) const ID: &str = "who_misses";
@@ -20,12 +20,12 @@ const WORTH: Bytes = Bytes(16 << 20);
 /// One in this many requested pages came from the device.
 const PART: u64 = 2;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    if !report.is_of_machine {
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    if interval.run.is_some() {
         return Vec::new();
     }
-    let worth = WORTH.pages_ceil(report.page_size).0;
-    let mut found: Vec<(u64, &ProcessRow)> = report
+    let worth = WORTH.pages_ceil(interval.page()).0;
+    let mut found: Vec<(u64, &ProcessRow)> = interval
         .processes
         .iter()
         .filter(|process| !process.is_all_others())
@@ -104,11 +104,11 @@ mod tests {
     use crate::exit::Exit;
     use crate::findings::sample;
 
-    fn machine(counts: &[(Counter, u64)]) -> Report {
-        let mut report = sample::report();
-        report.is_of_machine = true;
-        report.processes.push(sample::process(7, counts));
-        report
+    fn machine(counts: &[(Counter, u64)]) -> Interval {
+        let mut interval = sample::run();
+        interval.run = None;
+        interval.processes.push(sample::process(7, counts));
+        interval
     }
 
     #[test]
@@ -119,18 +119,18 @@ mod tests {
             (ReadMissedPages, 100),
             (ReadaheadHitPages, 9_000),
         ];
-        let mut report = machine(&counts);
-        let found = check(&report);
+        let mut interval = machine(&counts);
+        let found = check(&interval);
         assert!(found[0].title.contains("dd (7)"), "{}", found[0].title);
         assert!(found[0].next_step.contains("run -p 7"), "how to go on");
-        report.processes[0].exit = Exit::Code(0);
-        let found = check(&report);
+        interval.processes[0].exit = Exit::Code(0);
+        let found = check(&interval);
         assert!(
             !found[0].next_step.contains("-p 7"),
             "its number is somebody else's now"
         );
-        report.is_of_machine = false;
-        assert_eq!(check(&report), [], "a run knows whose it is");
+        interval.run_mut();
+        assert_eq!(check(&interval), [], "a run knows whose it is");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
-use crate::report::{Report, Surroundings};
+use crate::interval::Interval;
+use crate::run::Surroundings;
 use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "working_set";
@@ -20,8 +21,8 @@ const RECLAIM_PART: u64 = 4;
 /// With a quarter of memory available there was no need to reclaim: something reclaims proactively.
 const NOT_SHORT_PART: u64 = 4;
 
-pub(super) fn check(report: &Report) -> Vec<Finding> {
-    let totals = &report.totals;
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let totals = &interval.ledger;
     let (refaults, reclaimed) = (
         totals.get(Counter::RefaultPages),
         totals.get(Counter::EvictedReclaimPages),
@@ -32,7 +33,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    let page = report.page_size;
+    let page = interval.page();
     // Pages dropped on purpose and read again do not show that memory is small.
     let dropped = totals[Counter::EvictedOtherPages];
     let back = back.saturating_sub(dropped);
@@ -49,7 +50,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         ),
         (false, false) => return Vec::new(),
     };
-    let around = &report.surroundings;
+    let around = interval.surroundings();
     let mut figures = vec![
         ("refault_pages", refaults.pages()),
         ("evicted_reclaim_pages", reclaimed.pages()),
@@ -69,14 +70,14 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         severity,
         title: title.to_owned(),
         figures,
-        next_step: next_step(report),
+        next_step: next_step(interval),
         subject: None,
     }]
 }
 
-fn next_step(report: &Report) -> String {
-    let around = &report.surroundings;
-    if let Some(limit) = limit_in_the_way(around) {
+fn next_step(interval: &Interval) -> String {
+    let around = interval.surroundings();
+    if let Some(limit) = limit_in_the_way(&around) {
         let path = around.cgroup_limit_path.as_ref().known();
         let path = path.map_or(String::new(), |path| {
             format!(" in {}", shell_quoted(path.as_ref()))
@@ -121,7 +122,7 @@ mod tests {
     use crate::findings::sample::with_file;
     use crate::measured::Measured;
 
-    fn run(inserted: u64, reclaimed: u64, refaults: u64) -> Report {
+    fn run(inserted: u64, reclaimed: u64, refaults: u64) -> Interval {
         use Counter::{EvictedReclaimPages, ReadaheadPages, RefaultPages};
         let counts = [
             (ReadaheadPages, inserted),
@@ -143,9 +144,9 @@ mod tests {
 
     #[test]
     fn dropped_pages_are_not_a_lack_of_memory() {
-        let mut report = run(500_000, 0, 200_000);
-        report.totals.set(Counter::EvictedOtherPages, 200_000);
-        assert_eq!(check(&report), [], "POSIX_FADV_DONTNEED, and read again");
+        let mut interval = run(500_000, 0, 200_000);
+        interval.ledger.set(Counter::EvictedOtherPages, 200_000);
+        assert_eq!(check(&interval), [], "POSIX_FADV_DONTNEED, and read again");
     }
 
     #[test]
@@ -160,40 +161,40 @@ mod tests {
 
     #[test]
     fn next_step_names_the_limit() {
-        let mut report = run(500_000, 300_000, 200_000);
-        let step = |report: &Report| check(report)[0].next_step.clone();
+        let mut interval = run(500_000, 300_000, 200_000);
+        let step = |interval: &Interval| check(interval)[0].next_step.clone();
         assert!(
-            step(&report).contains("DAMON"),
+            step(&interval).contains("DAMON"),
             "half of the memory is free: no shortage"
         );
-        report.surroundings.memory_available_bytes = Measured::Exact(100 << 20);
-        assert!(step(&report).contains("add memory"), "memory is short");
-        report.surroundings.cgroup_limit_bytes = Measured::Exact(256 << 20);
+        interval.run_mut().surroundings.memory_available_bytes = Measured::Exact(100 << 20);
+        assert!(step(&interval).contains("add memory"), "memory is short");
+        interval.run_mut().surroundings.cgroup_limit_bytes = Measured::Exact(256 << 20);
         assert!(
-            step(&report).contains("control group, now 256.0 MiB"),
+            step(&interval).contains("control group, now 256.0 MiB"),
             "the limit is what limits"
         );
-        let around = &mut report.surroundings;
+        let around = &mut interval.run_mut().surroundings;
         around.cgroup_limit_path = Measured::Exact("/sys/fs/cgroup/a b/memory.max".into());
         around.cgroup_limit_reached = Measured::Exact(3);
         assert!(
-            step(&report).contains("in '/sys/fs/cgroup/a b/memory.max', now"),
+            step(&interval).contains("in '/sys/fs/cgroup/a b/memory.max', now"),
             "the file to change is named, for a shell"
         );
         assert_eq!(
-            check(&report)[0].figures.last(),
+            check(&interval)[0].figures.last(),
             Some(&("cgroup_limit_reached", Measured::Exact(3).count())),
             "with the proof that it is in the way"
         );
-        report.surroundings.cgroup_limit_reached = Measured::Exact(0);
+        interval.run_mut().surroundings.cgroup_limit_reached = Measured::Exact(0);
         assert!(
-            step(&report).contains("add memory"),
+            step(&interval).contains("add memory"),
             "a limit never reached is not it"
         );
-        report.surroundings.cgroup_limit_reached = Measured::Exact(3);
-        report.surroundings.cgroup_limit_bytes = Measured::Exact(1 << 40);
+        interval.run_mut().surroundings.cgroup_limit_reached = Measured::Exact(3);
+        interval.run_mut().surroundings.cgroup_limit_bytes = Measured::Exact(1 << 40);
         assert!(
-            step(&report).contains("add memory"),
+            step(&interval).contains("add memory"),
             "nor is one above all memory"
         );
     }

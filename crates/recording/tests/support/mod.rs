@@ -4,14 +4,15 @@
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
     Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Lost, Measured,
-    Missing, ProcessRow, Reason, System,
+    Missing, ProcessRow, Reason, Source, System,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
-use cachewise_units::Bytes;
+use cachewise_units::{Bytes, PageSize};
 use proptest::prelude::*;
 
 const REASONS: [Reason; 3] = [Reason::NoPermission, Reason::NotCounted, Reason::ByVmstat];
@@ -159,9 +160,7 @@ pub fn interval() -> impl Strategy<Value = Interval> {
             let (processes, files, cgroups, devices, lost) = parts;
             let lost = lost.into_iter().map(|count| Lost::new("rows", count));
             Interval {
-                time: format!("{time:.3}"),
                 elapsed: Duration::from_nanos(elapsed),
-                page_size: session().page(),
                 ledger,
                 system,
                 device_read_bytes: read,
@@ -170,21 +169,30 @@ pub fn interval() -> impl Strategy<Value = Interval> {
                 files,
                 cgroups,
                 devices,
-                uses: Vec::new(),
                 lost: lost.collect(),
+                ..Interval::new(Arc::new(source()), format!("{time:.3}"))
             }
         },
     )
 }
 
+/// The machine of the recordings.
+fn source() -> Source {
+    Source {
+        hostname: "box".into(),
+        kernel: "6.18".into(),
+        page_size: PageSize::new(4096),
+        backend: Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            notes: vec!["a note".into()],
+            ..Backend::default()
+        },
+    }
+}
+
 pub fn session() -> Session {
-    let backend = Backend {
-        name: "tracepoints".into(),
-        exact: true,
-        notes: vec!["a note".into()],
-        ..Backend::default()
-    };
-    let mut session = Session::new("box", "6.18", 4096, backend);
+    let mut session = Session::new(&source());
     session.interval = Duration::from_secs(1);
     session
 }
@@ -192,6 +200,7 @@ pub fn session() -> Session {
 /// A second of a machine that reads one file, `number` seconds after the first.
 pub fn second(number: u64) -> Sample {
     let mut interval = cachewise_recording::example();
+    interval.source = Arc::new(source());
     let time: jiff::Timestamp = interval.time.parse().expect("it is a time");
     let time = time + jiff::SignedDuration::from_secs(number as i64);
     interval.time = format!("{time:.3}");

@@ -62,7 +62,7 @@ impl App {
 
     /// Exactness of the numbers of the last minute.
     pub(crate) fn exactness(&self) -> Exactness {
-        let is_exact = self.setup.backend.exact;
+        let is_exact = self.setup.source.backend.exact;
         let recent = self.recent.iter().chain(&self.shown);
         recent
             .map(|interval| Exactness::new(is_exact, &interval.lost))
@@ -112,7 +112,7 @@ impl App {
     }
 
     pub(super) fn findings(&self) -> findings::RecentFindings {
-        findings::over(&self.recent, &self.setup)
+        findings::over(&self.recent)
     }
 
     pub(super) fn show(&mut self, interval: Arc<Interval>) {

@@ -47,7 +47,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         x + 2,
         y,
         end,
-        &crate::scale::visible(&app.setup.hostname),
+        &crate::scale::visible(&app.setup.source.hostname),
         look.plain(),
     );
     if let Some(interval) = &app.shown {
@@ -183,7 +183,7 @@ fn trail(
         _ => look.misses(),
     };
     let rate = |pages: f64| match app.scale {
-        Scale::Bytes => format!("{}/s", bytes(pages * app.setup.page.get() as f64)),
+        Scale::Bytes => format!("{}/s", bytes(pages * app.setup.source.page().get() as f64)),
         Scale::Pages | Scale::Percent => format!("{}/s", plain(pages)),
     };
     let latest = match app.trail.back() {

@@ -108,7 +108,7 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
         }
     };
     let mut lines: Lines = vec![(title, look.bold())];
-    match &found.blind {
+    match &found.diagnosis.blind {
         _ if over.is_zero() => {
             lines.push((String::new(), look.plain()));
             lines.push(("no numbers yet to find anything in".into(), look.plain()));
@@ -117,13 +117,13 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
             lines.push((String::new(), look.plain()));
             push_wrapped(&mut lines, "? ", &blind.to_string(), columns, look.bold());
         }
-        None if found.findings.is_empty() => {
+        None if found.diagnosis.findings.is_empty() => {
             lines.push((String::new(), look.plain()));
             lines.push(("no findings".into(), look.plain()));
         }
         None => {}
     }
-    for finding in &found.findings {
+    for finding in &found.diagnosis.findings {
         lines.push((String::new(), look.plain()));
         let (mark, style) = match finding.severity {
             Severity::Warn => ("warning: ", look.misses()),

@@ -298,11 +298,15 @@ fn why_empty(app: &App) -> String {
             ),
         };
     }
-    let probe = |what: &str| match app.setup.backend.notes.first() {
+    let probe = |what: &str| match app.setup.source.backend.notes.first() {
         Some(why) => format!("{what}: {why}"),
         None => what.to_owned(),
     };
-    match (&app.setup.recorded, app.setup.backend.exact, details(app)) {
+    match (
+        &app.setup.recorded,
+        app.setup.source.backend.exact,
+        details(app),
+    ) {
         (Some(recorded), _, Some(details)) => why_not_recorded(app, recorded, &details.of),
         (None, _, Some(_)) => "no activity in this interval".into(),
         (Some(_), false, None) => {

@@ -3,11 +3,12 @@
 #![allow(dead_code)]
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Measured, ProcessRow,
-    Reason, System, Use,
+    Reason, Source, System, Use,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -15,6 +16,20 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use ratatui::style::Color;
+
+/// The machine of the intervals.
+pub fn source() -> Arc<Source> {
+    Arc::new(Source {
+        hostname: "box".into(),
+        page_size: PageSize::new(4 << 10),
+        backend: Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            ..Backend::default()
+        },
+        ..Source::default()
+    })
+}
 
 /// The setup of a live view.
 pub fn setup() -> Setup {
@@ -24,14 +39,7 @@ pub fn setup() -> Setup {
             ascii: false,
             color: true,
         },
-        page: PageSize::new(4 << 10).expect("a power of two"),
-        hostname: "box".into(),
-        backend: Backend {
-            name: "tracepoints".into(),
-            exact: true,
-            notes: Vec::new(),
-            ..Backend::default()
-        },
+        source: source(),
         interval: Duration::from_secs(1),
         readonly: false,
         view: ViewKind::Process,
@@ -110,10 +118,7 @@ pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
 pub fn quiet() -> Interval {
     let gauge = |bytes: u64| Measured::Exact(bytes);
     Interval {
-        time: "2026-01-02T03:04:05.000Z".into(),
         elapsed: Duration::from_secs(1),
-        page_size: PageSize::new(4 << 10),
-        ledger: Ledger::default(),
         system: System {
             cached_bytes: gauge(1 << 30),
             buffers_bytes: gauge(128 << 20),
@@ -124,12 +129,7 @@ pub fn quiet() -> Interval {
         },
         device_read_bytes: gauge(0),
         device_write_bytes: gauge(0),
-        processes: Vec::new(),
-        files: Vec::new(),
-        cgroups: Vec::new(),
-        devices: Vec::new(),
-        uses: Vec::new(),
-        lost: Vec::new(),
+        ..Interval::new(source(), "2026-01-02T03:04:05.000Z".into())
     }
 }
 

@@ -115,8 +115,9 @@ fn recording_states_which_parts_were_not_recorded() {
     );
     let mut view = View::with(90, 24, |setup| {
         *setup = recorded(20);
-        setup.backend.exact = false;
-        setup.backend.notes = vec!["not root".into()];
+        let backend = &mut std::sync::Arc::make_mut(&mut setup.source).backend;
+        backend.exact = false;
+        backend.notes = vec!["not root".into()];
     });
     view.feed(quiet());
     assert!(

@@ -217,8 +217,9 @@ fn unknown_values_are_not_shown_as_zero() {
 #[test]
 fn view_without_probe_states_the_reason() {
     let mut view = View::with(100, 24, |setup| {
-        setup.backend.exact = false;
-        setup.backend.notes = vec!["not root".into()];
+        let backend = &mut std::sync::Arc::make_mut(&mut setup.source).backend;
+        backend.exact = false;
+        backend.notes = vec!["not root".into()];
     });
     view.feed(quiet());
     assert!(view.shows("estimates"), "in the head: {view}");

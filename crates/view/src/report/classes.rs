@@ -3,7 +3,7 @@
 //! Bytes of pages are whole pages; bytes of requests are as requested. Parts without any activity
 //! are omitted.
 
-use cachewise_model::{Count, Counter, Measured, Report, Value};
+use cachewise_model::{Count, Counter, Interval, Measured, Value};
 use cachewise_units::Pages;
 
 use crate::cell::{Side, wrapped};
@@ -17,13 +17,13 @@ const SPARED: [&str; 3] = ["REQUESTS", "SHARE", "PAGES"];
 
 /// The table under construction.
 struct Classes<'a> {
-    report: &'a Report,
+    interval: &'a Interval,
     lines: Vec<[String; 5]>,
 }
 
-pub(super) fn text(report: &Report, style: Style) -> String {
+pub(super) fn text(interval: &Interval, style: Style) -> String {
     let mut classes = Classes {
-        report,
+        interval,
         lines: Vec::new(),
     };
     classes.reads();
@@ -48,13 +48,13 @@ impl Classes<'_> {
             DirectReadBytes, DirectReadRequests, ReadMissedPages, ReadRequestedBytes,
             ReadRequestedPages, ReadRequests, ReadaheadHitPages,
         };
-        let totals = &self.report.totals;
+        let totals = &self.interval.ledger;
         let asked = totals.get(ReadRequestedPages);
         let (hits, reused) = (totals.hits(), totals.read_cached_pages());
         let (first_uses, misses) = (totals.get(ReadaheadHitPages), totals.get(ReadMissedPages));
         let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadRequestedBytes));
         // procfs counts calls of every kind.
-        let name = match self.report.backend.exact {
+        let name = match self.interval.source.backend.exact {
             false => "read calls, pipes included",
             true => "reads through the cache",
         };
@@ -70,14 +70,14 @@ impl Classes<'_> {
         if matters(&[direct.0, direct.1]) {
             self.requests("reads around it (O_DIRECT)", direct.0, direct.1);
         }
-        let outside = self.report.outside_bytes;
+        let outside = self.interval.run().outside_bytes;
         if matters(&[outside]) {
             self.bytes("reads: pipes, sockets, tmpfs", outside);
         }
     }
 
     fn faults(&mut self) {
-        let totals = &self.report.totals;
+        let totals = &self.interval.ledger;
         let faults = totals.get(Counter::FaultRequests);
         let (hits, misses) = (totals.fault_hits(), totals.get(Counter::FaultMissPages));
         if !matters(&[faults, misses]) {
@@ -99,7 +99,7 @@ impl Classes<'_> {
             DirectWriteBytes, DirectWriteRequests, DirtiedPages, WriteBytes, WriteNewPages,
             WritePages, WriteRequests,
         };
-        let totals = &self.report.totals;
+        let totals = &self.interval.ledger;
         let requests = (totals.get(WriteRequests), totals.get(WriteBytes));
         let (pages, new) = (totals.get(WritePages), totals.get(WriteNewPages));
         let (overwritten, dirtied) = (totals.overwritten_pages(), totals.get(DirtiedPages));
@@ -107,7 +107,7 @@ impl Classes<'_> {
             totals.get(DirectWriteRequests),
             totals.get(DirectWriteBytes),
         );
-        let name = match self.report.backend.exact {
+        let name = match self.interval.source.backend.exact {
             false => "write calls, pipes included",
             true => "writes through the cache",
         };
@@ -129,7 +129,7 @@ impl Classes<'_> {
     }
 
     fn insertions(&mut self) {
-        let totals = &self.report.totals;
+        let totals = &self.interval.ledger;
         let all = totals.inserted_pages();
         if !matters(&[all]) {
             return;
@@ -152,7 +152,7 @@ impl Classes<'_> {
     }
 
     fn removals(&mut self) {
-        let totals = &self.report.totals;
+        let totals = &self.interval.ledger;
         let all = totals.evicted_pages();
         let parts = [
             ("  by memory reclaim", Counter::EvictedReclaimPages),
@@ -178,8 +178,8 @@ impl Classes<'_> {
 
     fn devices(&mut self) {
         let (read, written) = (
-            self.report.device_read_bytes,
-            self.report.device_write_bytes,
+            self.interval.device_read_bytes,
+            self.interval.device_write_bytes,
         );
         self.bytes("read from devices", read);
         self.bytes("written to devices", written);
@@ -208,7 +208,7 @@ impl Classes<'_> {
     }
 
     fn as_bytes(&self, pages: Count) -> Count {
-        pages.map(|pages| Pages(pages).bytes(self.report.page_size).0)
+        pages.map(|pages| Pages(pages).bytes(self.interval.page()).0)
     }
 
     fn line(
@@ -289,9 +289,9 @@ mod tests {
 
     #[test]
     fn narrow_line_omits_columns_with_a_note() {
-        let mut report = sample::cold();
+        let mut interval = sample::cold();
         for counter in Counter::ALL {
-            report.totals.set(*counter, 131_072);
+            interval.ledger.set(*counter, 131_072);
         }
         for (columns, header) in [
             (120, "REQUESTS PAGES BYTES SHARE"),
@@ -301,7 +301,7 @@ mod tests {
             (50, "PAGES BYTES"),
             (40, "BYTES"),
         ] {
-            let text = text(&report, Style::plain(columns));
+            let text = text(&interval, Style::plain(columns));
             let words: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
             assert_eq!(
                 words.join(" "),
@@ -321,10 +321,10 @@ mod tests {
 
     #[test]
     fn blocks_without_activity_are_omitted() {
-        let mut report = sample::cold();
-        report.totals = cachewise_model::Ledger::default();
-        report.totals.set(Counter::DirtiedPages, 1);
-        report.totals.set(Counter::MetadataPages, 34);
+        let mut interval = sample::cold();
+        interval.ledger = cachewise_model::Ledger::default();
+        interval.ledger.set(Counter::DirtiedPages, 1);
+        interval.ledger.set(Counter::MetadataPages, 34);
         let expected = [
             "                              REQUESTS  PAGES      BYTES     SHARE\n",
             "reads through the cache              0               0 B\n",
@@ -336,7 +336,7 @@ mod tests {
             "written to devices                                   0 B\n",
         ];
         assert_eq!(
-            text(&report, Style::plain(80)),
+            text(&interval, Style::plain(80)),
             expected.concat(),
             "no reads is an answer; their parts, and writes that were none, are not"
         );
@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn estimates_count_calls_not_pages() {
-        let mut report = sample::cold();
-        report.backend.exact = false;
-        report.totals =
+        let mut interval = sample::cold();
+        interval.backend_mut().exact = false;
+        interval.ledger =
             cachewise_model::Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
         for counter in [
             Counter::ReadRequests,
@@ -354,11 +354,11 @@ mod tests {
             Counter::WriteRequests,
             Counter::WriteBytes,
         ] {
-            report
-                .totals
+            interval
+                .ledger
                 .set_estimated(counter, 1 << 10, Reason::OwnReadCalls);
         }
-        let text = text(&report, Style::plain(80));
+        let text = text(&interval, Style::plain(80));
         assert!(
             !text.contains("through the cache"),
             "a pipe is not read through the cache: {text}"
@@ -376,16 +376,16 @@ mod tests {
 
     #[test]
     fn unknown_values_are_shown() {
-        let mut report = sample::cold();
-        report.totals.set_missing(
+        let mut interval = sample::cold();
+        interval.ledger.set_missing(
             Counter::ReadMissedPages,
             Missing::Unknown(Reason::LostEvents),
         );
-        report.totals.set_missing(
+        interval.ledger.set_missing(
             Counter::FaultRequests,
             Missing::NotOffered(Reason::NeedsProbe),
         );
-        let text = text(&report, Style::plain(80));
+        let text = text(&interval, Style::plain(80));
         let missed = text
             .lines()
             .find(|line| line.starts_with("  missed"))
@@ -403,10 +403,11 @@ mod tests {
 
     #[test]
     fn bytes_follow_the_page_size() {
-        let mut report = sample::cold();
-        report.page_size = cachewise_units::PageSize::new(64 << 10).unwrap();
+        let mut interval = sample::cold();
+        std::sync::Arc::make_mut(&mut interval.source).page_size =
+            cachewise_units::PageSize::new(64 << 10);
         assert!(
-            text(&report, Style::plain(80)).contains("131,072    8.0 GiB"),
+            text(&interval, Style::plain(80)).contains("131,072    8.0 GiB"),
             "64 KiB pages"
         );
     }

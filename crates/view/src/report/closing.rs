@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    Blind, Count, Finding, Law, LawScope, Lost, Report, Severity, Side, Unit, Value, Verdict,
-    escaped, laws,
+    Count, Diagnosis, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value, Verdict, escaped,
+    laws,
 };
 
 use cachewise_units::Bytes;
@@ -16,9 +16,12 @@ use crate::style::Style;
 /// The findings, each with its figures and the next step.
 ///
 /// The rules take only exact numbers: without them, no finding means nothing.
-pub(crate) fn findings(findings: &[Finding], blind: Option<&Blind>, style: Style) -> String {
+pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
+    let Diagnosis { findings, blind } = diagnosis;
     if findings.is_empty() {
-        let none = blind.map_or("none".to_owned(), |blind| format!("? ({blind})"));
+        let none = blind
+            .as_ref()
+            .map_or("none".to_owned(), |blind| format!("? ({blind})"));
         let line = format!("{} {none}", style.bold("findings:"));
         return format!("{}\n", wrapped(&line, style.width));
     }
@@ -82,10 +85,10 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
 }
 
 /// The result of each check of the sums.
-pub(super) fn checks(report: &Report, style: Style) -> String {
+pub(super) fn checks(interval: &Interval, style: Style) -> String {
     let mut text = String::new();
     let of_totals = |law: &Law| law.scope == LawScope::Total;
-    for law in laws(report).into_iter().filter(of_totals) {
+    for law in laws(interval).into_iter().filter(of_totals) {
         let sum = equation(&law);
         let line = match law.verdict() {
             Verdict::Holds => format!("adds up: {sum}"),
@@ -112,9 +115,9 @@ pub(super) fn equation(law: &Law) -> String {
 }
 
 /// Lost or imprecise counts, if any.
-pub(crate) fn lost(report: &Report, style: Style) -> String {
+pub(crate) fn lost(interval: &Interval, style: Style) -> String {
     let mut text = String::new();
-    for lost in report.lost.iter().filter(|lost| lost.count > 0) {
+    for lost in interval.lost.iter().filter(|lost| lost.count > 0) {
         let (what, how_often) = lost_parts(lost);
         let _ = writeln!(text, "{} {how_often}", style.yellow(&what));
     }
@@ -136,16 +139,16 @@ fn lost_parts(lost: &Lost) -> (String, String) {
 }
 
 /// Kernel memory that counting took.
-pub(crate) fn price(report: &Report) -> String {
-    match report.backend.kernel_memory_bytes.known() {
+pub(crate) fn price(interval: &Interval) -> String {
+    match interval.source.backend.kernel_memory_bytes.known() {
         Some(bytes) => format!("probe: {} of kernel memory\n", Bytes(bytes)),
         None => String::new(),
     }
 }
 
 /// What the back-end wants known.
-pub(crate) fn notes(report: &Report) -> String {
-    let notes = report.backend.notes.iter();
+pub(crate) fn notes(interval: &Interval) -> String {
+    let notes = interval.source.backend.notes.iter();
     notes
         .map(|note| format!("note: {}\n", escaped(note)))
         .collect()
@@ -160,10 +163,6 @@ mod tests {
 
     const PLAIN: Style = Style::plain(80);
 
-    fn told(report: &Report) -> String {
-        findings(&report.findings, blind(report).as_ref(), PLAIN)
-    }
-
     #[test]
     fn finding_shows_figures_and_next_step() {
         let expected = [
@@ -174,19 +173,25 @@ mod tests {
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
         ]
         .concat();
-        let mut report = sample::cold();
-        assert_eq!(told(&report), expected, "three lines a finding");
-        report.findings.clear();
+        let mut interval = sample::cold();
+        let mut diagnosis = sample::diagnosis();
         assert_eq!(
-            told(&report),
+            findings(&diagnosis, PLAIN),
+            expected,
+            "three lines a finding"
+        );
+        diagnosis.findings.clear();
+        assert_eq!(
+            findings(&diagnosis, PLAIN),
             "findings: none\n",
             "the absence of findings is stated"
         );
-        report
-            .totals
+        interval
+            .ledger
             .set_estimated(Counter::ReadRequestedPages, 7, Reason::ByVmstat);
+        diagnosis.blind = blind(&interval);
         assert_eq!(
-            told(&report),
+            findings(&diagnosis, PLAIN),
             "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
             "estimates exclude no cause"
         );
@@ -210,19 +215,19 @@ mod tests {
 
     #[test]
     fn failed_check_is_shown() {
-        let mut report = sample::cold();
-        report.totals.set(Counter::ReadRequestedPages, 131_073);
-        let text = checks(&report, PLAIN);
+        let mut interval = sample::cold();
+        interval.ledger.set(Counter::ReadRequestedPages, 131_073);
+        let text = checks(&interval, PLAIN);
         assert!(
             text.contains("DOES NOT ADD UP: 131,072 in all files = 131,073"),
             "{text}"
         );
         let misses = Counter::ReadMissedPages;
-        report.totals.set_missing(
+        interval.ledger.set_missing(
             misses,
             cachewise_model::Missing::NotOffered(Reason::NeedsProbe),
         );
-        let text = checks(&report, PLAIN);
+        let text = checks(&interval, PLAIN);
         assert!(
             text.contains(
                 "not checked (only the probe can count it): 130,560 hits + - misses = 131,073"
@@ -233,11 +238,11 @@ mod tests {
 
     #[test]
     fn losses_name_their_effect() {
-        let mut report = sample::cold();
-        assert_eq!(lost(&report, PLAIN), "", "no loss, no text");
-        report.lost[0].count = 1234;
+        let mut interval = sample::cold();
+        assert_eq!(lost(&interval, PLAIN), "", "no loss, no text");
+        interval.lost[0].count = 1234;
         assert_eq!(
-            lost(&report, PLAIN),
+            lost(&interval, PLAIN),
             "incomplete, rows: 1,234 events summed up on one row for all: sums hold, names are missing\n",
             "number, kind and effect"
         );

@@ -1,16 +1,17 @@
 //! A report as one complete JSON document.
 
 use cachewise_model::{
-    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Reason, Report, Row,
-    Side, Unit, Value, Verdict, blind, laws,
+    Backend, Datum, Diagnosis, Exactness, Exit, Finding, Interval, Law, Lost, Measured, Reason,
+    Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
 use crate::json::Object;
 
 /// The whole document.
-pub(super) fn json(report: &Report) -> Json {
-    let around = &report.surroundings;
+pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
+    let run = interval.run();
+    let around = &run.surroundings;
     let surroundings = Object::new()
         .value("memory_total_bytes", &around.memory_total_bytes.bytes())
         .value(
@@ -29,46 +30,46 @@ pub(super) fn json(report: &Report) -> Json {
             "dirty_background_bytes",
             &around.dirty_background_bytes.bytes(),
         );
-    let files = report.files.iter().map(|file| {
-        let object = Object::new().everything(&report.of_this(file.row()));
+    let files = interval.files.iter().map(|file| {
+        let object = Object::new().everything(&interval.of_run(file.row()));
         object
             .set("deleted", file.deleted)
             .set("direct", file.direct)
             .finish()
     });
-    let processes = report
+    let processes = interval
         .processes
         .iter()
-        .map(|process| everything(&report.of_this(process.row())));
-    let cgroups = report
+        .map(|process| everything(&interval.of_run(process.row())));
+    let cgroups = interval
         .cgroups
         .iter()
-        .map(|cgroup| everything(&report.of_this(cgroup.row())));
+        .map(|cgroup| everything(&interval.of_run(cgroup.row())));
     Object::new()
-        .set("schema_version", report.schema_version)
-        .set("timestamp", report.timestamp.as_str())
-        .set("hostname", report.hostname.as_str())
-        .set("page_size_bytes", report.page_size.get())
-        .set("kernel_release", report.kernel.as_str())
-        .set("command", report.command.as_slice())
-        .set("followed_pid", report.followed)
-        .set("exit", exit(report.exit))
-        .set("wall_seconds", report.wall.as_secs_f64())
-        .value("cpu_user_seconds", &Value::seconds(report.cpu_user_seconds))
+        .set("schema_version", SCHEMA_VERSION)
+        .set("timestamp", run.begin.as_str())
+        .set("hostname", interval.source.hostname.as_str())
+        .set("page_size_bytes", interval.page().get())
+        .set("kernel_release", interval.source.kernel.as_str())
+        .set("command", run.command.as_slice())
+        .set("followed_pid", run.followed)
+        .set("exit", exit(run.exit))
+        .set("wall_seconds", interval.elapsed.as_secs_f64())
+        .value("cpu_user_seconds", &Value::seconds(run.cpu_user_seconds))
         .value(
             "cpu_system_seconds",
-            &Value::seconds(report.cpu_system_seconds),
+            &Value::seconds(run.cpu_system_seconds),
         )
-        .set("backend", backend(report))
-        .set("lost", lost_json(&report.lost))
-        .set("totals", everything(&report.total_row()))
-        .value("outside_bytes", &report.outside_bytes.bytes())
+        .set("backend", backend(interval))
+        .set("lost", lost_json(&interval.lost))
+        .set("totals", everything(&interval.total_row()))
+        .value("outside_bytes", &run.outside_bytes.bytes())
         .set("files", files.collect::<Json>())
         .set("processes", processes.collect::<Json>())
         .set("cgroups", cgroups.collect::<Json>())
         .set("surroundings", surroundings.finish())
-        .set("laws", laws(report).iter().map(law).collect::<Json>())
-        .merge(findings_json(&report.findings, blind(report).as_ref()))
+        .set("laws", laws(interval).iter().map(law).collect::<Json>())
+        .merge(findings_json(diagnosis))
         .finish()
 }
 
@@ -92,8 +93,8 @@ fn exit(exit: Exit) -> Json {
     })
 }
 
-pub(crate) fn backend(report: &Report) -> Json {
-    backend_json(&report.backend, report.exactness())
+pub(crate) fn backend(interval: &Interval) -> Json {
+    backend_json(&interval.source.backend, interval.exactness())
 }
 
 /// The back end, with its quality and its price.
@@ -149,12 +150,13 @@ fn law(law: &Law) -> Json {
 /// Findings as members of a document: null with the reason if there are none and the rules had no
 /// input.
 #[must_use]
-pub fn findings_json(findings: &[Finding], blind: Option<&Blind>) -> Map<String, Json> {
+pub fn findings_json(diagnosis: &Diagnosis) -> Map<String, Json> {
+    let Diagnosis { findings, blind } = diagnosis;
     let made: Json = match blind {
         Some(_) if findings.is_empty() => Json::Null,
         _ => findings.iter().map(finding_json).collect(),
     };
-    let unchecked = blind.map_or(&[][..], |blind| &blind.rules);
+    let unchecked = blind.as_ref().map_or(&[][..], |blind| &blind.rules);
     let mut members = Map::new();
     members.insert("findings".into(), made);
     members.insert("unchecked_rules".into(), unchecked.into());
@@ -198,24 +200,25 @@ mod tests {
 
     #[test]
     fn findings_without_input_are_null() {
-        let mut report = sample::cold();
-        let members = |report: &Report| findings_json(&report.findings, blind(report).as_ref());
-        let seeing = members(&report);
+        let mut interval = sample::cold();
+        let mut diagnosis = sample::diagnosis();
+        let seeing = findings_json(&diagnosis);
         assert_eq!(seeing["unchecked_rules"], json!([]), "all rules looked");
         assert!(!seeing.contains_key("reasons"), "nothing to explain");
-        report.totals.set_missing(
+        interval.ledger.set_missing(
             Counter::DirectReadBytes,
             Missing::Unknown(Reason::NeedsProbe),
         );
-        let partly = members(&report);
+        diagnosis.blind = cachewise_model::blind(&interval);
+        let partly = findings_json(&diagnosis);
         assert_eq!(partly["findings"][0]["id"], "cold_start", "the finding");
         assert_eq!(
             partly["unchecked_rules"],
             json!(["direct_io"]),
             "and the rules without input"
         );
-        report.findings.clear();
-        let none = members(&report);
+        diagnosis.findings.clear();
+        let none = findings_json(&diagnosis);
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
             none["reasons"]["findings"],
@@ -226,9 +229,9 @@ mod tests {
 
     #[test]
     fn json_is_complete_and_parses() {
-        let mut report = sample::cold();
-        report.device_write_bytes = Measured::unknown(Reason::NoPermission);
-        let text = crate::json::to_text(&json(&report), true);
+        let mut interval = sample::cold();
+        interval.device_write_bytes = Measured::unknown(Reason::NoPermission);
+        let text = crate::json::to_text(&json(&interval, &sample::diagnosis()), true);
         let back: Json = serde_json::from_str(&text).unwrap();
         let members: Vec<&str> = back
             .as_object()

@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use cachewise_model::Report;
+use cachewise_model::{Diagnosis, Interval};
 
 use crate::format::Format;
 use crate::json;
@@ -30,7 +30,7 @@ pub use options::ReportOptions;
 #[cfg(test)]
 pub(crate) mod sample;
 
-/// Writes a report.
+/// Writes the report of a run.
 ///
 /// JSON has everything, indented; JSON lines the same on one line. CSV has a row per file.
 /// OpenMetrics has only the totals, because the number of files and processes has no bound.
@@ -40,15 +40,16 @@ pub(crate) mod sample;
 pub fn write_report(
     mut out: impl Write,
     format: Format,
-    report: &Report,
+    interval: &Interval,
+    diagnosis: &Diagnosis,
     options: ReportOptions,
 ) -> io::Result<()> {
     let text = match format {
-        Format::Table => text::report(report, options),
-        Format::Json => json::to_text(&document::json(report), true),
-        Format::JsonLines => json::to_text(&document::json(report), false),
-        Format::Csv => records::csv(report)?,
-        Format::OpenMetrics => records::openmetrics(report)?,
+        Format::Table => text::report(interval, diagnosis, options),
+        Format::Json => json::to_text(&document::json(interval, diagnosis), true),
+        Format::JsonLines => json::to_text(&document::json(interval, diagnosis), false),
+        Format::Csv => records::csv(interval)?,
+        Format::OpenMetrics => records::openmetrics(interval)?,
     };
     out.write_all(text.as_bytes())?;
     out.flush()

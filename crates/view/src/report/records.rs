@@ -3,7 +3,7 @@
 use std::io;
 
 use cachewise_model::{
-    FIELDS, Field, FileRow, Kind, Ledger, Measured, NOT_APPLICABLE, Reason, Report, Row, Unit,
+    FIELDS, Field, FileRow, Interval, Kind, Ledger, Measured, NOT_APPLICABLE, Reason, Row, Unit,
     Value,
 };
 
@@ -15,7 +15,7 @@ use crate::metrics::Exposition;
 const MISPLACED: Value = Measured::Missing(NOT_APPLICABLE);
 
 /// A row per file.
-pub(super) fn csv(report: &Report) -> io::Result<String> {
+pub(super) fn csv(interval: &Interval) -> io::Result<String> {
     let fields: Vec<&Field> = FIELDS
         .iter()
         .filter(|field| field.of(&any_file()) != MISPLACED)
@@ -23,8 +23,8 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
     let flags = ["deleted", "direct"].into_iter().chain(csv_text::REASONS);
     let ids = fields.iter().map(|field| field.id);
     let mut text = csv_text::line(ids.chain(flags).map(str::to_owned))?;
-    for file in &report.files {
-        let row = report.of_this(file.row());
+    for file in &interval.files {
+        let row = interval.of_run(file.row());
         let values: Vec<(&str, Value)> = fields
             .iter()
             .map(|field| (field.id, field.of(&row)))
@@ -32,7 +32,7 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
         let cells = values.iter().map(|(_, value)| csv_text::cell(value));
         let mut reasons = Reasons::of(values.iter().map(|(id, value)| (*id, value)));
         // The sums of the whole run: no row is about all files.
-        for lost in report.lost.iter().filter(|lost| lost.count > 0) {
+        for lost in interval.lost.iter().filter(|lost| lost.count > 0) {
             reasons.add(&lost_text(lost), "");
         }
         let flags = [file.deleted.to_string(), file.direct.to_string()];
@@ -59,24 +59,24 @@ fn any_file() -> Row {
 }
 
 /// The totals.
-pub(super) fn openmetrics(report: &Report) -> io::Result<String> {
+pub(super) fn openmetrics(interval: &Interval) -> io::Result<String> {
     let mut exposition = Exposition::new();
-    exposition.page_size(report.page_size);
-    let row = report.total_row();
+    exposition.page_size(interval.page());
+    let row = interval.total_row();
     // Ratios cannot be summed over machines; their counters are here.
     for field in FIELDS.iter().filter(|field| field.unit != Unit::Ratio) {
         if field.of(&row) != MISPLACED {
             exposition.field(&row, field);
         }
     }
-    let outside = report.outside_bytes.bytes();
+    let outside = interval.run().outside_bytes.bytes();
     let help = "Bytes read from pipes, sockets, tmpfs and the like, which no page cache serves";
     exposition.value("outside_bytes", help, Unit::Bytes, Kind::Counter, &outside);
-    exposition.counted_by(report);
+    exposition.counted_by(interval);
     let facts = vec![
-        ("name", report.backend.name.clone()),
-        ("exact", report.backend.exact.to_string()),
-        ("kernel", report.kernel.clone()),
+        ("name", interval.source.backend.name.clone()),
+        ("exact", interval.source.backend.exact.to_string()),
+        ("kernel", interval.source.kernel.clone()),
     ];
     exposition.info(
         "backend",
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn csv_says_in_each_row_what_the_run_lost() {
-        let mut report = sample::cold();
-        let whole = csv(&report).unwrap();
+        let mut interval = sample::cold();
+        let whole = csv(&interval).unwrap();
         assert!(!whole.contains("incomplete"), "nothing lost, nothing said");
-        report.lost[0].count = 1234;
-        let text = csv(&report).unwrap();
+        interval.lost[0].count = 1234;
+        let text = csv(&interval).unwrap();
         let rows = text.lines().count() - 1;
         assert_eq!(
             text.matches("incomplete, rows: 1,234 events").count(),
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn csv_without_files_has_the_same_header() {
-        let mut report = sample::cold();
-        let with = csv(&report).unwrap();
-        report.files.clear();
-        let without = csv(&report).unwrap();
+        let mut interval = sample::cold();
+        let with = csv(&interval).unwrap();
+        interval.files.clear();
+        let without = csv(&interval).unwrap();
         assert_eq!(without.lines().count(), 1, "the header alone");
         assert_eq!(without.lines().next(), with.lines().next(), "the same one");
     }

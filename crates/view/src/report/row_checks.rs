@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Law, LawScope, Reason, Report, Verdict, escaped};
+use cachewise_model::{Interval, Law, LawScope, Reason, Verdict, escaped};
 
 use super::ReportOptions;
 use super::closing::equation;
@@ -11,15 +11,15 @@ use crate::number::grouped;
 
 /// The result of each check of rows: every violation with its row, the first few that add up, and how many of each kind
 /// were checked and were not, with the reasons.
-pub(super) fn text(report: &Report, options: ReportOptions) -> String {
+pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
     let style = options.style;
     let mut text = String::new();
-    for (id, scope) in kinds(report) {
+    for (id, scope) in kinds(interval) {
         let of_kind = |law: &&Law| (law.id, law.scope) == (id, scope);
         let mut sound = 0;
         let mut violated = 0;
         let mut unchecked: Vec<(Reason, u64)> = Vec::new();
-        for law in report.row_laws.iter().filter(of_kind) {
+        for law in interval.run().row_laws.iter().filter(of_kind) {
             let broken = style.yellow(&style.bold("DOES NOT ADD UP:"));
             let verb = match law.verdict() {
                 Verdict::Holds => {
@@ -62,9 +62,9 @@ pub(super) fn text(report: &Report, options: ReportOptions) -> String {
 }
 
 /// The kinds of checks of rows, in their order.
-fn kinds(report: &Report) -> Vec<(&'static str, LawScope)> {
+fn kinds(interval: &Interval) -> Vec<(&'static str, LawScope)> {
     let mut kinds = Vec::new();
-    for law in &report.row_laws {
+    for law in &interval.run().row_laws {
         let kind = (law.id, law.scope);
         if !kinds.contains(&kind) {
             kinds.push(kind);
@@ -105,20 +105,20 @@ mod tests {
     };
 
     /// A report with the law of residency of its one file.
-    fn report(resident_after: u64, unchecked: Option<Reason>) -> Report {
-        let mut report = sample::cold();
-        let file = &mut report.files[0];
+    fn report(resident_after: u64, unchecked: Option<Reason>) -> Interval {
+        let mut interval = sample::cold();
+        let file = &mut interval.files[0];
         file.resident_before_pages = Measured::Exact(0);
         file.resident_after_pages = Measured::Exact(resident_after);
         let inserted = file.ledger.inserted_pages().exact().unwrap();
         assert_eq!(inserted, 131_072, "the sample's file");
-        report.row_laws = vec![residency_law(file, FileUse { unchecked, ..USED })];
-        report
+        interval.run_mut().row_laws = vec![residency_law(file, FileUse { unchecked, ..USED })];
+        interval
     }
 
-    fn written(report: &Report) -> String {
+    fn written(interval: &Interval) -> String {
         let style = crate::style::Style::plain(200);
-        text(report, ReportOptions { style, top: 10 })
+        text(interval, ReportOptions { style, top: 10 })
     }
 
     #[test]
@@ -138,21 +138,22 @@ mod tests {
 
     #[test]
     fn a_violation_names_the_row_and_takes_the_word_exact_away() {
-        let mut report = report(131_071, None);
+        let mut interval = report(131_071, None);
         assert!(
-            written(&report)
+            written(&interval)
                 .contains("DOES NOT ADD UP: /data/file: 0 resident before + 131,072 inserted"),
             "{}",
-            written(&report)
+            written(&interval)
         );
-        assert_eq!(report.exactness().id(), "contradicted");
-        mark_residency(&mut report.files[0].ledger);
-        let missed = report.files[0].ledger.get(Counter::ReadMissedPages);
+        assert_eq!(interval.exactness().id(), "contradicted");
+        mark_residency(&mut interval.files[0].ledger);
+        let missed = interval.files[0].ledger.get(Counter::ReadMissedPages);
         assert!(missed.estimate().is_some());
         let options = ReportOptions::default();
-        let head = super::super::text::report(&report, options);
+        let diagnosis = sample::diagnosis();
+        let head = super::super::text::report(&interval, &diagnosis, options);
         assert!(!head.contains("exact to the page"), "{head}");
-        let json = super::super::document::json(&report);
+        let json = super::super::document::json(&interval, &diagnosis);
         assert_eq!(json["backend"]["exactness"], "contradicted");
         let laws = json["laws"].as_array().unwrap();
         let law = laws.iter().find(|law| law["id"] == "residency").unwrap();

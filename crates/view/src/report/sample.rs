@@ -1,21 +1,27 @@
 //! A report for tests: a cold `dd` of a 512 MiB file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Reason, Report,
-    System, diagnose,
+    Backend, CgroupRow, Counter, Diagnosis, Exit, FileRow, Interval, Ledger, Lost, Measured,
+    ProcessRow, Reason, Source, System,
 };
 use cachewise_units::PageSize;
 
-pub(crate) fn cold() -> Report {
-    let page_size = PageSize::new(4 << 10).unwrap();
-    let mut report = Report::new(
-        "2026-01-02T03:04:05Z".into(),
-        "box".into(),
-        page_size,
-        "6.18.0".into(),
-    );
+pub(crate) fn cold() -> Interval {
+    let source = Source {
+        hostname: "box".into(),
+        kernel: "6.18.0".into(),
+        page_size: PageSize::new(4 << 10),
+        backend: Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            notes: Vec::new(),
+            kernel_memory_bytes: Measured::Exact(32 << 20),
+        },
+    };
+    let mut interval = Interval::new(Arc::new(source), "2026-01-02T03:04:06Z".into());
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequests, 512);
     ledger.set(Counter::ReadRequestedPages, 131_072);
@@ -25,28 +31,24 @@ pub(crate) fn cold() -> Report {
     ledger.set(Counter::ReadaheadPages, 130_560);
     ledger.set(Counter::ReadaheadHitPages, 130_560);
 
-    report.command = ["dd", "if=/data/file", "of=/dev/null", "bs=1M"]
+    let run = interval.run_mut();
+    run.begin = "2026-01-02T03:04:05Z".into();
+    run.command = ["dd", "if=/data/file", "of=/dev/null", "bs=1M"]
         .map(str::to_owned)
         .to_vec();
-    report.exit = Exit::Code(0);
-    report.wall = Duration::from_millis(512);
-    report.cpu_user_seconds = Measured::Exact(0.01);
-    report.cpu_system_seconds = Measured::Exact(0.29);
-    report.backend = Backend {
-        name: "tracepoints".into(),
-        exact: true,
-        notes: Vec::new(),
-        kernel_memory_bytes: Measured::Exact(32 << 20),
-    };
-    report.lost = vec![Lost {
+    run.exit = Exit::Code(0);
+    run.cpu_user_seconds = Measured::Exact(0.01);
+    run.cpu_system_seconds = Measured::Exact(0.29);
+    run.outside_bytes = Measured::Exact(1536);
+    interval.elapsed = Duration::from_millis(512);
+    interval.lost = vec![Lost {
         id: "rows",
         count: 0,
         meaning: "events summed up on one row for all: sums hold, names are missing",
     }];
-    report.outside_bytes = Measured::Exact(1536);
-    report.device_read_bytes = Measured::Exact(512 << 20);
-    report.device_write_bytes = Measured::Exact(0);
-    report.files.push(FileRow {
+    interval.device_read_bytes = Measured::Exact(512 << 20);
+    interval.device_write_bytes = Measured::Exact(0);
+    interval.files.push(FileRow {
         path: Measured::Exact("/data/file".into()),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
@@ -58,7 +60,7 @@ pub(crate) fn cold() -> Report {
         ledger: ledger.clone(),
         direct: false,
     });
-    report.processes.push(ProcessRow {
+    interval.processes.push(ProcessRow {
         pid: 4321,
         started: Measured::Exact(4321),
         ppid: Measured::Exact(4320),
@@ -70,13 +72,17 @@ pub(crate) fn cold() -> Report {
         device_write_bytes: Measured::Exact(0),
         ledger: ledger.clone(),
     });
-    report.cgroups.push(CgroupRow {
+    interval.cgroups.push(CgroupRow {
         path: Measured::Exact("/user.slice".into()),
         unit: Measured::not_offered(Reason::NoUnit),
         system: System::default(),
         ledger: ledger.clone(),
     });
-    report.totals = ledger;
-    report.findings = diagnose(&report);
-    report
+    interval.ledger = ledger;
+    interval
+}
+
+/// Its findings.
+pub(crate) fn diagnosis() -> Diagnosis {
+    Diagnosis::of(&cold())
 }

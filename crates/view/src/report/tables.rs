@@ -1,6 +1,6 @@
 //! The tables of files, processes, control groups and devices.
 
-use cachewise_model::{ALL_OTHERS, Datum, DeviceRow, FileRow, Measured, Part, Place, Report, Row};
+use cachewise_model::{ALL_OTHERS, Datum, FileRow, Interval, Measured, Part, Place};
 
 use super::options::ReportOptions;
 use super::ranked::table;
@@ -8,28 +8,22 @@ use crate::cell::path_text;
 use crate::number::value_text;
 
 /// The most used files.
-pub(crate) fn files(report: &Report, place: Place, options: ReportOptions) -> String {
-    let rows = report
+pub(crate) fn files(interval: &Interval, place: Place, options: ReportOptions) -> String {
+    let rows = interval
         .files
         .iter()
-        .map(|file| (row(report, file.row()), file_name(file)))
+        .map(|file| (interval.of_this(file.row()), file_name(file)))
         .collect();
-    table(
-        "files",
-        (Part::File, place),
-        rows,
-        report.page_size,
-        options,
-    )
+    table("files", (Part::File, place), rows, interval.page(), options)
 }
 
 /// The processes with most page-cache use.
-pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -> String {
-    let rows = report
+pub(crate) fn processes(interval: &Interval, place: Place, options: ReportOptions) -> String {
+    let rows = interval
         .processes
         .iter()
         .map(|process| {
-            let row = row(report, process.row());
+            let row = interval.of_this(process.row());
             let name = match process.is_all_others() {
                 true => ALL_OTHERS.to_owned(),
                 false => value_text(&row.labels.command.clone().map(Datum::Text)),
@@ -41,58 +35,50 @@ pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -
         "processes",
         (Part::Process, place),
         rows,
-        report.page_size,
+        interval.page(),
         options,
     )
 }
 
 /// The control groups, if there is more than one: a single one repeats the total.
-pub(crate) fn cgroups(report: &Report, place: Place, options: ReportOptions) -> String {
-    if report.cgroups.len() < 2 {
+pub(crate) fn cgroups(interval: &Interval, place: Place, options: ReportOptions) -> String {
+    if interval.cgroups.len() < 2 {
         return String::new();
     }
-    let rows = report
+    let rows = interval
         .cgroups
         .iter()
         .map(|cgroup| {
             let name = value_text(&cgroup.path.clone().map(Datum::Text));
-            (row(report, cgroup.row()), name)
+            (interval.of_this(cgroup.row()), name)
         })
         .collect();
     table(
         "control groups",
         (Part::Cgroup, place),
         rows,
-        report.page_size,
+        interval.page(),
         options,
     )
 }
 
 /// The devices, and file systems without one.
-pub(crate) fn devices(devices: &[DeviceRow], report: &Report, options: ReportOptions) -> String {
-    let named = devices.iter().map(|device| {
+pub(crate) fn devices(interval: &Interval, options: ReportOptions) -> String {
+    let named = interval.devices.iter().map(|device| {
         let name = match &device.path {
             Measured::Exact(path) => path_text(path),
             Measured::Estimated(path, _) => format!("~{}", path_text(path)),
             Measured::Missing(_) => device.device.clone(),
         };
-        (row(report, device.row()), name)
+        (interval.of_this(device.row()), name)
     });
     table(
         "devices",
         (Part::Device, Place::Recording),
         named.collect(),
-        report.page_size,
+        interval.page(),
         options,
     )
-}
-
-/// A row with the values that all rows share.
-fn row(report: &Report, row: Row) -> Row {
-    Row {
-        elapsed: report.wall,
-        ..report.of_this(row)
-    }
 }
 
 /// The name of a file in a table.
@@ -114,7 +100,7 @@ fn file_name(file: &FileRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Ledger, Reason, System};
+    use cachewise_model::{Counter, DeviceRow, Ledger, Reason, System};
 
     use super::super::sample;
     use super::*;
@@ -154,7 +140,8 @@ mod tests {
             device_write_bytes: Measured::Exact(0),
         };
         let none = Measured::not_offered(Reason::NoBlockDevice);
-        let rows = [
+        let mut interval = sample::cold();
+        interval.devices = vec![
             device(
                 "254:0",
                 Measured::Exact("/dev/vda".into()),
@@ -162,7 +149,7 @@ mod tests {
             ),
             device("0:31", Measured::not_offered(Reason::NoBlockDevice), none),
         ];
-        let text = devices(&rows, &sample::cold(), options(100, 10));
+        let text = devices(&interval, options(100, 10));
         let lines: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -178,16 +165,16 @@ mod tests {
 
     #[test]
     fn names_are_shortened_marked_and_escaped() {
-        let mut report = sample::cold();
-        let mut nameless = report.files[0].clone();
+        let mut interval = sample::cold();
+        let mut nameless = interval.files[0].clone();
         nameless.path = Measured::unknown(Reason::LostEvents);
-        let mut deleted = report.files[0].clone();
+        let mut deleted = interval.files[0].clone();
         deleted.path = Measured::Exact("/tmp/\u{1b}[2Jx".into());
         deleted.deleted = true;
-        let mut long = report.files[0].clone();
+        let mut long = interval.files[0].clone();
         long.path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
-        report.files = vec![nameless, deleted, long];
-        let text = files(&report, Place::Run, options(100, 10));
+        interval.files = vec![nameless, deleted, long];
+        let text = files(&interval, Place::Run, options(100, 10));
         assert!(
             text.contains("? (inode 12 on 8:1)"),
             "a file without a name has a number: {text}"
@@ -205,10 +192,10 @@ mod tests {
 
     #[test]
     fn columns_are_omitted_for_names() {
-        let mut report = sample::cold();
-        report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
+        let mut interval = sample::cold();
+        interval.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         let header = |width| {
-            files(&report, Place::Run, options(width, 10))
+            files(&interval, Place::Run, options(width, 10))
                 .lines()
                 .nth(1)
                 .unwrap()
@@ -242,21 +229,21 @@ mod tests {
 
     #[test]
     fn no_line_exceeds_the_terminal() {
-        let mut report = sample::cold();
+        let mut interval = sample::cold();
         for counter in Counter::ALL {
-            report.files[0].ledger.set(*counter, 1_000_000_000);
+            interval.files[0].ledger.set(*counter, 1_000_000_000);
         }
-        report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
-        report.processes[0].ledger = report.files[0].ledger.clone();
-        report.processes[0].command = Measured::Exact("fifteen letters".into());
-        report.cgroups[0].ledger = report.files[0].ledger.clone();
-        report.cgroups[0].path = Measured::Exact(format!("/{}", "y".repeat(100)));
-        report.cgroups[0].system =
+        interval.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
+        interval.processes[0].ledger = interval.files[0].ledger.clone();
+        interval.processes[0].command = Measured::Exact("fifteen letters".into());
+        interval.cgroups[0].ledger = interval.files[0].ledger.clone();
+        interval.cgroups[0].path = Measured::Exact(format!("/{}", "y".repeat(100)));
+        interval.cgroups[0].system =
             System::from_numbers([Measured::Exact(1_000_000); System::IDS.len()]);
-        report.cgroups.push(report.cgroups[0].clone());
-        let mut short = report.processes[0].clone();
+        interval.cgroups.push(interval.cgroups[0].clone());
+        let mut short = interval.processes[0].clone();
         short.command = Measured::Exact("[".into());
-        let mut short_names = report.clone();
+        let mut short_names = interval.clone();
         short_names.processes = vec![short];
         for columns in [30, 40, 60, 80, 120] {
             let text = processes(&short_names, Place::Run, options(columns, 1));
@@ -267,7 +254,7 @@ mod tests {
             let draws = [files, processes, cgroups].into_iter();
             let draws = draws.flat_map(|draw| [(draw, Place::Run), (draw, Place::Recording)]);
             for (draw, place) in draws {
-                let text = draw(&report, place, options(columns, 1));
+                let text = draw(&interval, place, options(columns, 1));
                 assert!(
                     text.lines().all(|line| width(line) <= columns),
                     "every line fits into {columns} columns:\n{text}"
@@ -282,18 +269,18 @@ mod tests {
 
     #[test]
     fn overflow_row_has_a_name() {
-        let mut report = sample::cold();
-        let mut rest = report.files[0].clone();
+        let mut interval = sample::cold();
+        let mut rest = interval.files[0].clone();
         rest.path = Measured::unknown(Reason::SumOfOthers);
         (rest.device, rest.inode) = ("0:0".into(), 0);
-        report.files.push(rest);
-        let mut rest = report.processes[0].clone();
+        interval.files.push(rest);
+        let mut rest = interval.processes[0].clone();
         (rest.pid, rest.command) = (0, Measured::unknown(Reason::SumOfOthers));
-        report.processes.push(rest);
+        interval.processes.push(rest);
         for (text, title) in [
-            (files(&report, Place::Run, options(120, 10)), "files"),
+            (files(&interval, Place::Run, options(120, 10)), "files"),
             (
-                processes(&report, Place::Run, options(120, 10)),
+                processes(&interval, Place::Run, options(120, 10)),
                 "processes",
             ),
         ] {
@@ -306,15 +293,15 @@ mod tests {
 
     #[test]
     fn busiest_rows_come_first_and_the_rest_is_counted() {
-        let mut report = sample::cold();
+        let mut interval = sample::cold();
         for place in 0..5u64 {
-            let mut file = report.files[0].clone();
+            let mut file = interval.files[0].clone();
             file.path = Measured::Exact(format!("/small/{place}").into());
             file.ledger = Ledger::default();
             file.ledger.set(Counter::WriteBytes, place + 1);
-            report.files.insert(0, file);
+            interval.files.insert(0, file);
         }
-        let text = files(&report, Place::Run, options(120, 2));
+        let text = files(&interval, Place::Run, options(120, 2));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[2].ends_with("/data/file"),
@@ -329,11 +316,11 @@ mod tests {
 
     #[test]
     fn recording_names_the_processes_that_read_from_disk() {
-        let mut report = sample::cold();
-        report.files[0]
+        let mut interval = sample::cold();
+        interval.files[0]
             .ledger
             .set(Counter::DirectReadBytes, 512 << 20);
-        let text = files(&report, Place::Recording, options(120, 10));
+        let text = files(&interval, Place::Recording, options(120, 10));
         let cells: Vec<&str> = text.lines().flat_map(|line| line.split("  ")).collect();
         let words: Vec<&str> = cells.iter().map(|cell| cell.trim()).collect();
         assert!(
@@ -364,10 +351,10 @@ mod tests {
             "",
             "it would repeat the total"
         );
-        let mut report = sample::cold();
-        report.cgroups.push(report.cgroups[0].clone());
+        let mut interval = sample::cold();
+        interval.cgroups.push(interval.cgroups[0].clone());
         assert!(
-            cgroups(&report, Place::Run, options(80, 10)).contains("/user.slice"),
+            cgroups(&interval, Place::Run, options(80, 10)).contains("/user.slice"),
             "two are"
         );
     }

@@ -1,6 +1,6 @@
 //! A report for people: head, classes, files, processes, findings, checks.
 
-use cachewise_model::{Exactness, Exit, Place, Report, Value, blind, escaped, shell_quoted};
+use cachewise_model::{Diagnosis, Exactness, Exit, Interval, Place, Value, escaped, shell_quoted};
 
 use super::options::ReportOptions;
 use super::{classes, closing, row_checks, tables};
@@ -8,21 +8,21 @@ use crate::cell::wrapped;
 use crate::number::value_text;
 
 /// The whole report.
-pub(super) fn report(report: &Report, options: ReportOptions) -> String {
+pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: ReportOptions) -> String {
     let style = options.style;
     let parts = [
-        head(report, options),
-        classes::text(report, style),
-        tables::files(report, Place::Run, options),
-        tables::processes(report, Place::Run, options),
-        tables::cgroups(report, Place::Run, options),
-        closing::findings(&report.findings, blind(report).as_ref(), style),
+        head(interval, options),
+        classes::text(interval, style),
+        tables::files(interval, Place::Run, options),
+        tables::processes(interval, Place::Run, options),
+        tables::cgroups(interval, Place::Run, options),
+        closing::findings(diagnosis, style),
         [
-            closing::checks(report, style),
-            row_checks::text(report, options),
-            closing::lost(report, style),
-            closing::notes(report),
-            closing::price(report),
+            closing::checks(interval, style),
+            row_checks::text(interval, options),
+            closing::lost(interval, style),
+            closing::notes(interval),
+            closing::price(interval),
         ]
         .concat(),
     ];
@@ -30,40 +30,41 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
     parts.join("\n")
 }
 
-fn head(report: &Report, options: ReportOptions) -> String {
+fn head(interval: &Interval, options: ReportOptions) -> String {
     let style = options.style;
     let seconds = |value| value_text(&Value::seconds(value));
     let times = format!(
         "{}, {:.3} s wall, {} s user, {} s system",
-        exit(report),
-        report.wall.as_secs_f64(),
-        seconds(report.cpu_user_seconds),
-        seconds(report.cpu_system_seconds),
+        exit(interval),
+        interval.elapsed.as_secs_f64(),
+        seconds(interval.run().cpu_user_seconds),
+        seconds(interval.run().cpu_system_seconds),
     );
-    let exactness = match report.exactness() {
+    let exactness = match interval.exactness() {
         Exactness::Exact => Exactness::Exact.text().to_owned(),
         other => style.yellow(other.text()),
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
-        escaped(&report.hostname),
-        escaped(&report.kernel),
-        report.page_size,
-        escaped(&report.backend.name),
+        escaped(&interval.source.hostname),
+        escaped(&interval.source.kernel),
+        interval.page(),
+        escaped(&interval.source.backend.name),
     );
     // Not wrapped: users copy the command.
-    let subject = style.bold(&subject(report));
+    let subject = style.bold(&subject(interval));
     let [times, machine] = [times, machine].map(|line| wrapped(&line, style.width));
     format!("{subject}\n{times}\n{machine}\n")
 }
 
 /// The command, or the followed process.
-fn subject(report: &Report) -> String {
-    match report.followed {
-        Some(pid) if report.command.is_empty() => format!("process {pid}"),
+fn subject(interval: &Interval) -> String {
+    match interval.run().followed {
+        Some(pid) if interval.run().command.is_empty() => format!("process {pid}"),
         _ => {
             // Quoted for a shell and escaped for the terminal.
-            let words: Vec<String> = report
+            let words: Vec<String> = interval
+                .run()
                 .command
                 .iter()
                 .map(|word| shell_quoted(word.as_ref()))
@@ -73,10 +74,10 @@ fn subject(report: &Report) -> String {
     }
 }
 
-fn exit(report: &Report) -> String {
-    match report.exit {
+fn exit(interval: &Interval) -> String {
+    match interval.run().exit {
         Exit::Code(code) => format!("exit {code}"),
-        Exit::Signal(number) => format!("killed by {} ({number})", report.exit),
+        Exit::Signal(number) => format!("killed by {} ({number})", interval.run().exit),
         Exit::Running => "still running".to_owned(),
         Exit::Unknown(reason) => format!("exit ? ({reason})"),
     }
@@ -92,7 +93,11 @@ mod tests {
 
     #[test]
     fn parts_are_in_order() {
-        let text = report(&sample::cold(), ReportOptions::default());
+        let text = report(
+            &sample::cold(),
+            &sample::diagnosis(),
+            ReportOptions::default(),
+        );
         let begin = "dd if=/data/file of=/dev/null bs=1M\n\
             exit 0, 0.512 s wall, 0.010 s user, 0.290 s system\n\
             box, linux 6.18.0, 4.0 KiB pages, counted by tracepoints, exact to the page\n\n";
@@ -123,9 +128,10 @@ mod tests {
     #[test]
     fn head_names_the_fallback() {
         let mut estimated = sample::cold();
-        estimated.backend.exact = false;
-        estimated.backend.name = "procfs".into();
-        let text = report(&estimated, ReportOptions::default());
+        let backend = estimated.backend_mut();
+        backend.exact = false;
+        backend.name = "procfs".into();
+        let text = report(&estimated, &sample::diagnosis(), ReportOptions::default());
         assert!(
             text.contains("counted by procfs, NOT exact"),
             "it is not called exact: {text}"
@@ -134,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_exit_has_words() {
-        let mut report = sample::cold();
+        let mut interval = sample::cold();
         for (end, text) in [
             (Exit::Code(127), "exit 127"),
             (Exit::Signal(9), "killed by SIGKILL (9)"),
@@ -144,28 +150,32 @@ mod tests {
                 "exit ? (its end was not recorded)",
             ),
         ] {
-            report.exit = end;
-            assert_eq!(exit(&report), text, "{end:?}");
+            interval.run_mut().exit = end;
+            assert_eq!(exit(&interval), text, "{end:?}");
         }
     }
 
     #[test]
     fn commands_are_quoted_and_escaped() {
-        let mut report = sample::cold();
-        report.command = vec![
+        let mut interval = sample::cold();
+        interval.run_mut().command = vec![
             "sh".into(),
             "-c".into(),
             "cat a b".into(),
             "\u{1b}[2J".into(),
         ];
         assert_eq!(
-            subject(&report),
+            subject(&interval),
             r"sh -c 'cat a b' $'\033[2J'",
             "quoted as a shell takes it"
         );
-        report.command.clear();
-        report.followed = Some(7);
-        assert_eq!(subject(&report), "process 7", "a process that was followed");
+        interval.run_mut().command.clear();
+        interval.run_mut().followed = Some(7);
+        assert_eq!(
+            subject(&interval),
+            "process 7",
+            "a process that was followed"
+        );
     }
 
     #[test]
@@ -177,7 +187,7 @@ mod tests {
             },
             top: 10,
         };
-        let text = report(&sample::cold(), options);
+        let text = report(&sample::cold(), &sample::diagnosis(), options);
         assert!(
             text.starts_with("\u{1b}[1mdd if=/data/file of=/dev/null bs=1M\u{1b}[0m\n"),
             "bold"

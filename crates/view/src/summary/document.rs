@@ -1,7 +1,7 @@
 //! A summary as one complete JSON document.
 
 use cachewise_model::{
-    Figures, Kind, Measured, Row, SCHEMA_VERSION, Spread, Stall, Summary, Value,
+    Figures, Kind, Measured, Row, SCHEMA_VERSION, Spread, Stall, Statistics, Value,
 };
 use serde_json::Value as Json;
 
@@ -9,7 +9,7 @@ use super::options::{SummaryOptions, is_wanted};
 use crate::json::Object;
 use crate::report::{backend_json, findings_json, lost_json};
 
-pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
+pub(super) fn json(summary: &Statistics, options: &SummaryOptions) -> Json {
     let total = &summary.total;
     let list =
         |rows: &mut dyn Iterator<Item = Row>| rows.map(|row| everything(&row)).collect::<Json>();
@@ -29,12 +29,12 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
     });
     Object::new()
         .set("schema_version", SCHEMA_VERSION)
-        .set("timestamp", summary.end.as_str())
-        .set("hostname", summary.hostname.as_str())
-        .set("page_size_bytes", summary.page_size.get())
-        .set("kernel_release", summary.kernel.as_str())
+        .set("timestamp", summary.total.time.as_str())
+        .set("hostname", summary.total.source.hostname.as_str())
+        .set("page_size_bytes", summary.total.page().get())
+        .set("kernel_release", summary.total.source.kernel.as_str())
         .set("begin", summary.begin.as_str())
-        .set("end", summary.end.as_str())
+        .set("end", summary.total.time.as_str())
         .set("interval_seconds", summary.interval.as_secs_f64())
         .set("elapsed_seconds", total.elapsed.as_secs_f64())
         .set("samples", summary.samples)
@@ -43,7 +43,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("scope", summary.scope.as_str())
         .set(
             "backend",
-            backend_json(&summary.backend, summary.exactness()),
+            backend_json(&summary.total.source.backend, summary.exactness()),
         )
         .set("fields", wanted.map(spread).collect::<Json>())
         .set("stalls", summary.stalls.iter().map(stall).collect::<Json>())
@@ -54,7 +54,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("files", list(&mut total.file_rows()))
         .set("cgroups", list(&mut total.cgroup_rows()))
         .set("devices", list(&mut total.device_rows()))
-        .merge(findings_json(&summary.findings, summary.blind.as_ref()))
+        .merge(findings_json(&summary.diagnosis))
         .set("lost", lost_json(&total.lost))
         .set("problems", summary.problems.as_slice())
         .finish()
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn document_has_head_and_all_parts() {
         let mut night = sample::night();
-        night.findings = crate::report::sample::cold().findings;
+        night.diagnosis.findings = crate::report::sample::diagnosis().findings;
         let json = json(&night, &SummaryOptions::default());
         assert_eq!(json["findings"][0]["id"], "cold_start", "the finding");
         assert_eq!(json["schema_version"], SCHEMA_VERSION, "which names it has");

@@ -7,7 +7,7 @@
 
 use std::io::{self, Write};
 
-use cachewise_model::Summary;
+use cachewise_model::Statistics;
 
 use crate::format::Format;
 use crate::json;
@@ -31,7 +31,7 @@ pub use options::SummaryOptions;
 pub fn write_summary(
     mut out: impl Write,
     format: Format,
-    summary: &Summary,
+    summary: &Statistics,
     options: &SummaryOptions,
 ) -> io::Result<()> {
     let text = match format {

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use cachewise_model::{Figures, Kind, NOT_APPLICABLE, Summary, Unit, Value};
+use cachewise_model::{Figures, Kind, NOT_APPLICABLE, Statistics, Unit, Value};
 
 use super::options::{SummaryOptions, is_wanted};
 use crate::csv_text::{self, Reasons};
 use crate::metrics::Exposition;
 
-pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<String> {
+pub(super) fn csv(summary: &Statistics, options: &SummaryOptions) -> io::Result<String> {
     let header = [
         "field",
         "kind",
@@ -57,9 +57,9 @@ pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<Str
     Ok(text)
 }
 
-pub(super) fn openmetrics(summary: &Summary, options: &SummaryOptions) -> io::Result<String> {
+pub(super) fn openmetrics(summary: &Statistics, options: &SummaryOptions) -> io::Result<String> {
     let mut exposition = Exposition::new();
-    exposition.page_size(summary.page_size);
+    exposition.page_size(summary.total.page());
     let row = summary.total.row();
     // Ratios cannot be summed over machines; their counters are here.
     for field in (summary.spreads.iter().map(|spread| spread.field))

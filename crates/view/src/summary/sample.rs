@@ -1,14 +1,15 @@
 //! A summary to draw in tests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, Counter, Exit, Figures, Gap, GapKind, Interval, Ledger, Measured, Missing, ProcessRow,
-    Reason, Spread, Stall, Summary, System, field,
+    Backend, Counter, Diagnosis, Exit, Figures, Gap, GapKind, Interval, Ledger, Measured, Missing,
+    ProcessRow, Reason, Source, Spread, Stall, Statistics, System, field,
 };
 use cachewise_units::PageSize;
 
-pub(crate) fn night() -> Summary {
+pub(crate) fn night() -> Statistics {
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequestedPages, 300);
     ledger.derive_hits();
@@ -33,10 +34,18 @@ pub(crate) fn night() -> Summary {
             ledger,
         }
     };
+    let source = Source {
+        hostname: "box".into(),
+        kernel: "6.18".into(),
+        page_size: PageSize::new(4 << 10),
+        backend: Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            ..Backend::default()
+        },
+    };
     let total = Interval {
-        time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(2),
-        page_size: PageSize::new(4096),
         ledger,
         system: System {
             cached_bytes: Measured::Exact(1 << 20),
@@ -47,11 +56,7 @@ pub(crate) fn night() -> Summary {
         device_read_bytes: Measured::Exact(0),
         device_write_bytes: Measured::Exact(0),
         processes: vec![process(7, 250), process(0, 50)],
-        files: Vec::new(),
-        cgroups: Vec::new(),
-        devices: Vec::new(),
-        uses: Vec::new(),
-        lost: Vec::new(),
+        ..Interval::new(Arc::new(source), "2026-01-02T03:00:02.000Z".into())
     };
     let row = total.row();
     let spread = |id: &str, figures| {
@@ -80,18 +85,8 @@ pub(crate) fn night() -> Summary {
         worst_ratio: Measured::Exact(seconds),
         worst_time: Measured::Exact("2026-01-02T03:00:01.000Z".into()),
     };
-    Summary {
+    Statistics {
         begin: "2026-01-02T03:00:00.000Z".into(),
-        end: "2026-01-02T03:00:02.000Z".into(),
-        hostname: "box".into(),
-        page_size: PageSize::new(4 << 10).expect("a power of two"),
-        kernel: "6.18".into(),
-        backend: Backend {
-            name: "tracepoints".into(),
-            exact: true,
-            notes: Vec::new(),
-            ..Backend::default()
-        },
         scope: String::new(),
         command: Vec::new(),
         interval: Duration::from_secs(1),
@@ -113,8 +108,7 @@ pub(crate) fn night() -> Summary {
             kind: GapKind::NotRecorded,
         }],
         more_gaps: 0,
-        findings: Vec::new(),
-        blind: None,
+        diagnosis: Diagnosis::default(),
         problems: Vec::new(),
         total,
     }

@@ -1,7 +1,7 @@
 //! A summary for people: head, gaps, statistics, stalls, the busiest rows.
 
 use cachewise_model::{
-    Exactness, Figures, Gap, Kind, Measured, Place, Report, Spread, Stall, Summary, escaped,
+    Exactness, Figures, Gap, Kind, Measured, Place, Spread, Stall, Statistics, escaped,
     shell_quoted,
 };
 
@@ -56,7 +56,7 @@ const SPARED: [&str; 4] = ["P50", "P90", "P99", "SAMPLES"];
 /// More gaps are only counted.
 const GAPS: usize = 10;
 
-pub(super) fn summary(summary: &Summary, options: &SummaryOptions) -> String {
+pub(super) fn summary(summary: &Statistics, options: &SummaryOptions) -> String {
     let parts = [
         head(summary, options),
         gaps(summary, options),
@@ -70,7 +70,7 @@ pub(super) fn summary(summary: &Summary, options: &SummaryOptions) -> String {
     parts.join("\n")
 }
 
-fn head(summary: &Summary, options: &SummaryOptions) -> String {
+fn head(summary: &Statistics, options: &SummaryOptions) -> String {
     let style = options.style;
     let what = match (&summary.command[..], summary.scope.as_str()) {
         ([], "") => String::new(),
@@ -93,7 +93,7 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     let line = format!(
         "{} to {}, {}: {} sample{plural}{every}{sessions}",
         escaped(&summary.begin),
-        escaped(&summary.end),
+        escaped(&summary.total.time),
         length(summary.total.elapsed),
         grouped(summary.samples)
     );
@@ -103,16 +103,16 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
-        escaped(&summary.hostname),
-        escaped(&summary.kernel),
-        summary.page_size,
-        escaped(&summary.backend.name),
+        escaped(&summary.total.source.hostname),
+        escaped(&summary.total.source.kernel),
+        summary.total.page(),
+        escaped(&summary.total.source.backend.name),
     );
     let [line, machine] = [line, machine].map(|line| wrapped(&line, style.width));
     format!("{}{line}\n{machine}\n", style.bold(&what))
 }
 
-fn gaps(summary: &Summary, options: &SummaryOptions) -> String {
+fn gaps(summary: &Statistics, options: &SummaryOptions) -> String {
     let lines = summary
         .gaps
         .iter()
@@ -132,7 +132,7 @@ fn gap_line(gap: &Gap, options: &SummaryOptions) -> String {
     format!("{}\n", options.style.yellow(&text))
 }
 
-fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
+fn numbers(summary: &Statistics, options: &SummaryOptions) -> String {
     let shown: Vec<&Spread> = match &options.columns {
         Some(columns) => columns
             .iter()
@@ -189,11 +189,11 @@ fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
     grid.text(options.style) + &left_out.unwrap_or_default()
 }
 
-fn spread<'a>(summary: &'a Summary, id: &str) -> Option<&'a Spread> {
+fn spread<'a>(summary: &'a Statistics, id: &str) -> Option<&'a Spread> {
     summary.spreads.iter().find(|spread| spread.field.id == id)
 }
 
-fn stalls(summary: &Summary, options: &SummaryOptions) -> String {
+fn stalls(summary: &Statistics, options: &SummaryOptions) -> String {
     let title = options.style.bold("time lost to waiting (PSI)");
     let known: Vec<&Stall> = summary
         .stalls
@@ -247,27 +247,17 @@ fn shown(number: Measured<f64>, unit: cachewise_model::Unit) -> String {
 }
 
 /// The busiest rows, in the tables of a run's report.
-fn parts(summary: &Summary, options: &SummaryOptions) -> String {
+fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
     let total = &summary.total;
-    let mut report = Report::new(
-        summary.end.clone(),
-        summary.hostname.clone(),
-        summary.page_size,
-        summary.kernel.clone(),
-    );
-    report.files.clone_from(&total.files);
-    report.processes.clone_from(&total.processes);
-    report.cgroups.clone_from(&total.cgroups);
-    report.wall = total.elapsed;
     let options = ReportOptions {
         style: options.style,
         top: options.top,
     };
     let tables = [
-        tables::processes(&report, Place::Recording, options),
-        tables::files(&report, Place::Recording, options),
-        tables::cgroups(&report, Place::Recording, options),
-        tables::devices(&total.devices, &report, options),
+        tables::processes(total, Place::Recording, options),
+        tables::files(total, Place::Recording, options),
+        tables::cgroups(total, Place::Recording, options),
+        tables::devices(total, options),
     ];
     let tables: Vec<String> = tables
         .into_iter()
@@ -277,14 +267,16 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
 }
 
 /// Findings over the whole time.
-fn findings(summary: &Summary, options: &SummaryOptions) -> String {
-    closing::findings(&summary.findings, summary.blind.as_ref(), options.style)
+fn findings(summary: &Statistics, options: &SummaryOptions) -> String {
+    closing::findings(&summary.diagnosis, options.style)
 }
 
-fn closing(summary: &Summary, options: &SummaryOptions) -> String {
+fn closing(summary: &Statistics, options: &SummaryOptions) -> String {
     let line = |text: String| format!("{}\n", wrapped(&text, options.style.width));
     let lost = summary.total.lost.iter().map(lost_text);
     let notes = summary
+        .total
+        .source
         .backend
         .notes
         .iter()
@@ -351,7 +343,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             summary(&night, &options(100)).contains("findings: none\n"),
             "the absence of findings is stated"
         );
-        night.blind = Some(Blind {
+        night.diagnosis.blind = Some(Blind {
             rules: vec!["direct_io"],
             reason: Reason::NeedsProbe,
         });
@@ -359,7 +351,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             summary(&night, &options(100)).contains("findings: ? (1 of 13 rules could not look"),
             "nothing found means nothing there"
         );
-        night.findings = crate::report::sample::cold().findings;
+        night.diagnosis.findings = crate::report::sample::diagnosis().findings;
         let text = summary(&night, &options(100));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(

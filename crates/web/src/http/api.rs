@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use cachewise_model::{Interval, Unit, field};
-use cachewise_view::{backend_json, lost_json, row_json};
+use cachewise_view::{backend_json, findings_json, lost_json, row_json};
 use serde_json::{Value as Json, json};
 
 use super::answer::{document, problem};
@@ -188,7 +188,7 @@ pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuer
     }
     let answer = over(&site, site.options.interval, |gathered, interval| {
         let mut json = gathered.head(&interval.time);
-        for (name, member) in gathered.findings().members() {
+        for (name, member) in findings_json(gathered.findings()) {
             json[name] = member;
         }
         json
@@ -207,11 +207,11 @@ pub(super) async fn machine(State(site): State<Site>, asked: QueryResult<NoQuery
     let answer = site.asking.ask(|gathered, _| {
         let machine = &gathered.machine;
         let mut json = gathered.head(gathered.time().unwrap_or(&machine.started));
-        json["kernel_release"] = machine.kernel_release.as_str().into();
+        json["kernel_release"] = machine.source.kernel.as_str().into();
         json["version"] = machine.version.into();
         json["started"] = machine.started.as_str().into();
         json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
-        json["backend"] = backend_json(&machine.backend, gathered.exactness());
+        json["backend"] = backend_json(&machine.source.backend, gathered.exactness());
         json["lost"] = lost_json(gathered.lost());
         let collectors = gathered.options.collectors.iter();
         json["collectors"] = collectors.map(|collector| collector.id()).collect();
@@ -250,8 +250,8 @@ pub(super) async fn cache(
                 let json = json!({
                     "schema_version": cachewise_model::SCHEMA_VERSION,
                     "timestamp": tree.time,
-                    "hostname": site.machine.hostname,
-                    "page_size_bytes": site.machine.page_size.get(),
+                    "hostname": site.machine.source.hostname,
+                    "page_size_bytes": site.machine.source.page().get(),
                     "census_seconds": tree.seconds,
                     "notes": tree.notes,
                     "cache": view,

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Exactness, Interval, Kind, ORDER, Row, Unit, field};
+use cachewise_model::{Diagnosis, Exactness, Interval, Kind, ORDER, Row, Unit, field};
 use cachewise_units::{Bytes, PageSize};
 use cachewise_view::{lost_text, per_second, share};
 use serde::Deserialize;
@@ -15,7 +15,6 @@ use serde_json::Value as Json;
 
 use super::site::Site;
 use crate::columns::{TABLES, Table, greatest};
-use crate::findings::Findings;
 use crate::html::text as escape;
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
@@ -51,16 +50,16 @@ pub(super) async fn page(
     let machine = &site.machine;
     let exactness = match &gathered {
         Ok((_, _, exactness, _)) => *exactness,
-        Err(_) => Exactness::new(machine.backend.exact, &[]),
+        Err(_) => Exactness::new(machine.source.backend.exact, &[]),
     };
     let mut values: Vec<(&str, String)> = vec![
-        ("hostname", escape(&machine.hostname).into_owned()),
-        ("kernel", escape(&machine.kernel_release).into_owned()),
+        ("hostname", escape(&machine.source.hostname).into_owned()),
+        ("kernel", escape(&machine.source.kernel).into_owned()),
         ("version", escape(machine.version).into_owned()),
-        ("page_size", machine.page_size.get().to_string()),
+        ("page_size", machine.source.page().get().to_string()),
         ("exactness", exactness.id().to_owned()),
         ("backend", escape(exactness.text()).into_owned()),
-        ("notes", notes(&machine.backend.notes)),
+        ("notes", notes(&machine.source.backend.notes)),
         (
             "lost",
             gathered
@@ -75,12 +74,12 @@ pub(super) async fn page(
                 .map_err(|missing| missing.reason().to_string()),
             Err(error) => Err(error.clone()),
         };
-        values.push((table.id, filled(table, rows, machine.page_size)));
+        values.push((table.id, filled(table, rows, machine.source.page())));
     }
     values.push((
         "findings",
         match &gathered {
-            Ok((_, findings, ..)) => of_findings(findings, machine.page_size),
+            Ok((_, findings, ..)) => of_findings(findings, machine.source.page()),
             Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
         },
     ));
@@ -89,7 +88,7 @@ pub(super) async fn page(
         "time",
         escape(interval.as_ref().map_or("", |interval| &interval.time)).into_owned(),
     ));
-    values.push(("figures", figures(interval.as_ref(), machine.page_size)));
+    values.push(("figures", figures(interval.as_ref(), machine.source.page())));
     match cache {
         Ok(tree) => {
             let (path, view) = match tree.view(&path, MEMBERS) {
@@ -246,7 +245,7 @@ fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
     text
 }
 
-fn of_findings(findings: &Findings, page_size: PageSize) -> String {
+fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
     let mut text = String::new();
     match &findings.blind {
         Some(blind) => {
@@ -256,12 +255,12 @@ fn of_findings(findings: &Findings, page_size: PageSize) -> String {
                 escape(&blind.to_string())
             );
         }
-        None if findings.made.is_empty() => {
+        None if findings.findings.is_empty() => {
             text += "<li class=\"none\">Nothing to find fault with in the last minute.</li>";
         }
         None => {}
     }
-    for finding in &findings.made {
+    for finding in &findings.findings {
         let subject = finding.subject.as_ref().map(|path| {
             format!(
                 "<code>{}</code>",
@@ -401,8 +400,8 @@ mod tests {
             )],
             next_step: "again".into(),
         };
-        let findings = Findings {
-            made: vec![finding],
+        let findings = Diagnosis {
+            findings: vec![finding],
             blind: None,
         };
         let page_size = PageSize::new(4096).expect("a power of two");

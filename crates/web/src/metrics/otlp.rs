@@ -34,7 +34,7 @@ pub(crate) async fn message(
     let attributes = [
         ("service.name", "cachewise"),
         ("service.version", machine.version),
-        ("host.name", &machine.hostname),
+        ("host.name", &machine.source.hostname),
     ];
     let request = ExportMetricsServiceRequest {
         resource_metrics: vec![ResourceMetrics {

@@ -63,8 +63,8 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
     let machine = &gathered.machine;
     let labels = vec![
         ("version", machine.version.to_owned()),
-        ("kernel", machine.kernel_release.clone()),
-        ("backend", machine.backend.name.clone()),
+        ("kernel", machine.source.kernel.clone()),
+        ("backend", machine.source.backend.name.clone()),
     ];
     Sums {
         row: gathered.total_row(),
@@ -77,7 +77,7 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
             .map(|totals| totals.lost.clone()),
         cost: watching.cost(),
         labels,
-        page_size: machine.page_size.get(),
+        page_size: machine.source.page().get(),
         // Without numbers of this moment there are none: the last ones would look like a quiet machine.
         collectors: gathered
             .options

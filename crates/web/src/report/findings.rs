@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Finding, Severity, Summary, escaped};
+use cachewise_model::{Finding, Severity, Statistics, escaped};
 use cachewise_view::finding_figure;
 
 use crate::html::text;
 
-pub(super) fn findings(summary: &Summary) -> String {
-    let none = match (&summary.findings[..], &summary.blind) {
+pub(super) fn findings(summary: &Statistics) -> String {
+    let none = match (&summary.diagnosis.findings[..], &summary.diagnosis.blind) {
         (_, Some(blind)) => format!("<p class=\"hint\">{}.</p>\n", text(&blind.to_string())),
         ([], None) => "<p class=\"hint\">Nothing that would be worth a change.</p>\n".to_owned(),
         _ => String::new(),
     };
-    let items: String = summary.findings.iter().map(finding).collect();
+    let items: String = summary.diagnosis.findings.iter().map(finding).collect();
     let items = match items.is_empty() {
         true => items,
         false => format!("<ul>\n{items}</ul>\n"),

@@ -1,12 +1,12 @@
 //! [`ReportPage`]: the contents of the page.
 
-use cachewise_model::{Row, Summary};
+use cachewise_model::{Row, Statistics};
 
 /// The contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportPage<'a> {
     /// The whole recording in numbers.
-    pub summary: &'a Summary,
+    pub summary: &'a Statistics,
     /// The machine over time, with whether time is missing before the row.
     pub points: &'a [(Row, bool)],
     /// How many samples are in a point.

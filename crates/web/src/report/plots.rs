@@ -228,7 +228,7 @@ fn line(page: &ReportPage<'_>, times: &Times<'_>, ids: &[&str], scale: Scale) ->
             let field = field(id)?;
             let number = match field.of(row).known()? {
                 Datum::Pages(pages) if scale == Scale::Rate => {
-                    pages.bytes(page.summary.page_size).0 as f64
+                    pages.bytes(page.summary.total.page()).0 as f64
                 }
                 Datum::Pages(pages) => pages.0 as f64,
                 Datum::Bytes(bytes) => bytes.0 as f64,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped,
+    ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Statistics, Unit, Value, escaped,
     field,
 };
 use cachewise_view::{figure, gap_text, length, lost_text, marked, value_text as cell};
@@ -27,18 +27,18 @@ pub(super) fn head(page: &ReportPage<'_>, title: &str) -> String {
          <p>linux {}, {} pages, counted by {}, {exact}</p>\n{scope}</header>\n",
         text(title),
         text(&summary.begin),
-        text(&summary.end),
+        text(&summary.total.time),
         length(summary.total.elapsed),
         figure(Unit::Count, summary.samples as f64),
         resolution(page),
-        text(&summary.kernel),
-        summary.page_size,
-        text(&summary.backend.name),
+        text(&summary.total.source.kernel),
+        summary.total.page(),
+        text(&summary.total.source.backend.name),
     )
 }
 
 /// Notes on completeness: gaps, unreadable parts, lost events.
-pub(super) fn notes(summary: &Summary) -> String {
+pub(super) fn notes(summary: &Statistics) -> String {
     let gaps = summary.gaps.iter().take(20);
     let gaps = gaps.map(|gap| format!("Gap: {}", gap_text(gap)));
     let more = summary.gaps.len().saturating_sub(20) as u64 + summary.more_gaps;
@@ -49,7 +49,7 @@ pub(super) fn notes(summary: &Summary) -> String {
         .chain(more)
         .chain(summary.problems.iter().cloned())
         .chain(lost)
-        .chain(summary.backend.notes.iter().cloned())
+        .chain(summary.total.source.backend.notes.iter().cloned())
         .map(|note| format!("<li>{}</li>\n", text(&note)))
         .collect();
     match &notes[..] {
@@ -62,14 +62,14 @@ pub(super) fn notes(summary: &Summary) -> String {
 }
 
 /// The key figures.
-pub(super) fn figures(summary: &Summary) -> String {
+pub(super) fn figures(summary: &Statistics) -> String {
     let row = summary.total.row();
     let total = |id: &str| field(id).map(|field| cell(&field.of(&row)));
     let bytes = |id: &str| {
         let pages = field(id)?.of(&row).known()?;
         match pages {
             cachewise_model::Datum::Pages(pages) => {
-                Some(pages.bytes(summary.page_size).to_string())
+                Some(pages.bytes(summary.total.page()).to_string())
             }
             _ => None,
         }
@@ -129,7 +129,7 @@ pub(super) fn figures(summary: &Summary) -> String {
 /// Number of rows in each table.
 const TOP: usize = 25;
 
-pub(super) fn tables(summary: &Summary) -> String {
+pub(super) fn tables(summary: &Statistics) -> String {
     let total = &summary.total;
     let all_others = |is: bool, name: String| if is { ALL_OTHERS.to_owned() } else { name };
     let label = |row: &Row, id: &str| {
@@ -223,7 +223,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-fn stalls(summary: &Summary) -> String {
+fn stalls(summary: &Statistics) -> String {
     if summary
         .stalls
         .iter()
@@ -258,7 +258,7 @@ fn stalls(summary: &Summary) -> String {
     )
 }
 
-fn numbers(summary: &Summary) -> String {
+fn numbers(summary: &Statistics) -> String {
     let columns: [fn(&Figures) -> f64; 6] = [
         |figures| figures.min,
         |figures| figures.mean,

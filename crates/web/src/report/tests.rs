@@ -1,18 +1,23 @@
 //! The page as a text; browsers look at it in the binary's tests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Backend, Counter, Interval, Measured, Reason, Row, Summary, System, field};
+use cachewise_model::{
+    Counter, Diagnosis, Interval, Measured, Reason, Row, Source, Statistics, System, field,
+};
 use cachewise_units::PageSize;
 
 use super::*;
 
 fn interval() -> Interval {
+    let source = Source {
+        kernel: "6.18".into(),
+        page_size: PageSize::new(4 << 10),
+        ..Source::default()
+    };
     let mut interval = Interval {
-        time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(1),
-        page_size: PageSize::new(4096),
-        ledger: cachewise_model::Ledger::default(),
         system: System {
             cached_bytes: Measured::Exact(1 << 30),
             buffers_bytes: Measured::Exact(1 << 20),
@@ -20,12 +25,7 @@ fn interval() -> Interval {
         },
         device_read_bytes: Measured::Exact(0),
         device_write_bytes: Measured::Exact(0),
-        processes: Vec::new(),
-        files: Vec::new(),
-        cgroups: Vec::new(),
-        devices: Vec::new(),
-        uses: Vec::new(),
-        lost: Vec::new(),
+        ..Interval::new(Arc::new(source), "2026-01-02T03:00:02.000Z".into())
     };
     interval.ledger.set(Counter::ReadRequestedPages, 256);
     interval.ledger.set(Counter::ReadMissedPages, 64);
@@ -33,15 +33,11 @@ fn interval() -> Interval {
     interval
 }
 
-fn summary(hostname: &str) -> Summary {
-    let total = interval();
-    Summary {
+fn summary(hostname: &str) -> Statistics {
+    let mut total = interval();
+    Arc::make_mut(&mut total.source).hostname = hostname.into();
+    Statistics {
         begin: "2026-01-02T03:00:01.000Z".into(),
-        end: total.time.clone(),
-        hostname: hostname.into(),
-        page_size: PageSize::new(4 << 10).expect("a power of two"),
-        kernel: "6.18".into(),
-        backend: Backend::default(),
         scope: String::new(),
         command: Vec::new(),
         interval: Duration::from_secs(1),
@@ -51,8 +47,7 @@ fn summary(hostname: &str) -> Summary {
         stalls: Vec::new(),
         gaps: Vec::new(),
         more_gaps: 0,
-        findings: Vec::new(),
-        blind: None,
+        diagnosis: Diagnosis::default(),
         problems: vec!["a <problem>".into()],
         total,
     }
@@ -62,7 +57,7 @@ fn page(hostname: &str, points: &[(Row, bool)]) -> String {
     page_of(&summary(hostname), points)
 }
 
-fn page_of(summary: &Summary, points: &[(Row, bool)]) -> String {
+fn page_of(summary: &Statistics, points: &[(Row, bool)]) -> String {
     report_page(&ReportPage {
         summary,
         points,
@@ -101,7 +96,7 @@ fn names_do_not_act() {
 #[test]
 fn findings_have_figures_and_a_next_step() {
     let mut summary = summary("box");
-    summary.blind = Some(cachewise_model::Blind {
+    summary.diagnosis.blind = Some(cachewise_model::Blind {
         rules: vec!["direct_io"],
         reason: Reason::NeedsProbe,
     });
@@ -110,13 +105,13 @@ fn findings_have_figures_and_a_next_step() {
         none.contains("1 of 13 rules could not look: only the probe can count it"),
         "without exact numbers nothing found means nothing"
     );
-    summary.blind = None;
+    summary.diagnosis.blind = None;
     let page = page_of(&summary, &[]);
     assert!(
         page.contains("Nothing that would be worth a change"),
         "or nothing"
     );
-    summary.findings = vec![cachewise_model::Finding {
+    summary.diagnosis.findings = vec![cachewise_model::Finding {
         id: "direct_io",
         severity: cachewise_model::Severity::Warn,
         title: "goes around <the cache>".into(),

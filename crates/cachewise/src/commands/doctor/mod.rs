@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Checkup, Report, Sum, System};
+use cachewise_model::{Checkup, Diagnosis, Interval, Sum, System};
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_view::write_checkup;
 
@@ -60,7 +60,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
                 arguments.seconds.as_secs_f64()
             ));
         }
-        checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel, &checkup)?);
+        checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel)?);
     }
     let name = sink.name().to_owned();
     let (format, style) = (sink.format, sink.style);
@@ -80,8 +80,7 @@ fn watch(
     time: Duration,
     interrupts: &std::sync::mpsc::Receiver<Caught>,
     kernel: &Kernel,
-    checkup: &Checkup,
-) -> Result<Report> {
+) -> Result<(Interval, Diagnosis)> {
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(kernel),
         ..Options::new(Scope::System, Detail::Rows)
@@ -113,14 +112,8 @@ fn watch(
                 sum.system.dirty_bytes = most.dirty_bytes;
                 sum.system.writeback_bytes = most.writeback_bytes;
             }
-            let mut report = Report::new(
-                sum.time.clone(),
-                checkup.hostname.clone(),
-                checkup.page_size,
-                checkup.kernel.clone(),
-            );
-            report.backend = watch.backend().clone();
-            return Ok(report.of_interval(&sum));
+            let diagnosis = Diagnosis::of(&sum);
+            return Ok((sum, diagnosis));
         }
     }
 }

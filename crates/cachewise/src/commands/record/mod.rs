@@ -23,7 +23,6 @@ use cachewise_recording::{
 };
 use cachewise_units::Bytes;
 
-use crate::machine;
 use crate::watch::Watch;
 use arguments::Record;
 use cachewise_cli::output::{FAILED, explain, tell};
@@ -48,7 +47,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
     let mut course = Course::begin(arguments)?;
     let (options, scope) = scope::of(arguments, &kernel)?;
     let mut watch = Watch::open(&options, Kernel::new())?;
-    let session = session(arguments, &kernel, &watch, scope);
+    let session = session(arguments, &watch, scope);
     let mut recorder = Recorder::open(arguments, path, found, session)?;
     if !arguments.quiet {
         for note in &watch.backend().notes {
@@ -83,13 +82,8 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
     }))
 }
 
-fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) -> Session {
-    let mut session = Session::new(
-        &machine::hostname(kernel),
-        &machine::release(kernel),
-        cachewise_sys::page_size().get(),
-        watch.backend().clone(),
-    );
+fn session(arguments: &Record, watch: &Watch, scope: String) -> Session {
+    let mut session = Session::new(watch.source());
     session.cachewise = env!("CARGO_PKG_VERSION").into();
     session.interval = arguments.interval.get();
     session.top = arguments.top.into();

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::{Field, Lost, Row, Summary, redact_arguments};
+use cachewise_model::{Field, Lost, Row, Statistics, redact_arguments};
 use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summarize};
 use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
 use cachewise_web::ReportPage;
@@ -65,7 +65,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
 fn write(
     mut sink: Sink,
     arguments: &Report,
-    summary: &Summary,
+    summary: &Statistics,
     fields: &[&'static Field],
 ) -> Result<()> {
     let options = SummaryOptions {
@@ -106,10 +106,11 @@ fn series(
         if !range.has(&sample) {
             continue;
         }
-        if let (Some(sink), Some(session)) = (sink.take(), reader.session()) {
+        if let Some(sink) = sink.take() {
+            let source = &sample.interval.source;
             options.timestamp.clone_from(&sample.interval.time);
-            options.hostname.clone_from(&session.hostname);
-            options.page_size = session.page().unwrap_or(options.page_size);
+            options.hostname.clone_from(&source.hostname);
+            options.page_size = source.page_size.unwrap_or(options.page_size);
             writer = Some(RowWriter::new(sink, format, fields, options.clone()));
         }
         let Some(writer) = &mut writer else { continue };

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::Interval;
@@ -49,9 +50,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
     let app = App::new(Setup {
         scene: Scene::Recording,
         look: look_of(arguments.output.color, false),
-        page: session.page().unwrap_or_else(cachewise_sys::page_size),
-        hostname: session.hostname.clone(),
-        backend: session.backend(),
+        source: Arc::new(session.source()),
         interval: session.interval,
         readonly: true,
         view: ViewKind::Process,

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    Count, Counter, DeviceUse, FileUse, Law, Ledger, Lost, Measured, Reason, Report, Verdict,
+    Count, Counter, DeviceUse, FileUse, Interval, Law, Ledger, Lost, Measured, Reason, Verdict,
     device_laws, group_residency_law, mark_device, mark_residency, residency_law,
 };
 use cachewise_probe::{FileId, FileKind, ProcessId, Snapshot};
@@ -79,13 +79,16 @@ pub struct Counted {
 }
 
 /// Checks the rows of a report, and marks those that violate a law.
-pub fn fill(report: &mut Report, counted: &Counted, before: &Before, kernel: &Kernel) {
-    let violated = files(report, counted) + processes(report, counted, before, kernel);
-    report
-        .row_laws
-        .extend(report.cgroups.iter().map(group_residency_law));
+pub fn fill(interval: &mut Interval, counted: &Counted, before: &Before, kernel: &Kernel) {
+    let mut laws = Vec::new();
+    let violated = files(interval, counted, &mut laws)
+        + processes(interval, counted, &mut laws, before, kernel);
+    // The laws of one kind together.
+    laws.sort_by_key(|law| (law.scope as u8, law.id));
+    laws.extend(interval.cgroups.iter().map(group_residency_law));
+    interval.run_mut().row_laws = laws;
     if violated > 0 {
-        Lost::add(&mut report.lost, &[Lost::new("contradictions", violated)]);
+        Lost::add(&mut interval.lost, &[Lost::new("contradictions", violated)]);
     }
 }
 
@@ -114,7 +117,7 @@ fn turnover(snapshot: &Snapshot) -> HashMap<FileId, (u64, u64, u64)> {
     sums
 }
 
-fn files(report: &mut Report, counted: &Counted) -> u64 {
+fn files(interval: &mut Interval, counted: &Counted, laws: &mut Vec<Law>) -> u64 {
     let (first, later) = (&counted.first, counted.later.as_ref());
     let is_lossy = !first.lost.is_nothing();
     let running = is_running(first);
@@ -126,7 +129,7 @@ fn files(report: &mut Report, counted: &Counted) -> u64 {
         }
     }
     let mut violated = 0;
-    for (row, id) in report.files.iter_mut().zip(&counted.rows.files) {
+    for (row, id) in interval.files.iter_mut().zip(&counted.rows.files) {
         let info = id.and_then(|id| Some((id, first.files.get(&id)?)));
         let Some((id, info)) = info.filter(|(_, info)| info.kind == FileKind::File) else {
             continue;
@@ -157,24 +160,30 @@ fn files(report: &mut Report, counted: &Counted) -> u64 {
         if law.verdict() == Verdict::Broken {
             violated += 1;
             mark_residency(&mut row.ledger);
-            mark_residency(&mut report.totals);
+            mark_residency(&mut interval.ledger);
         }
-        report.row_laws.push(law);
+        laws.push(law);
     }
     violated
 }
 
-fn processes(report: &mut Report, counted: &Counted, before: &Before, kernel: &Kernel) -> u64 {
+fn processes(
+    interval: &mut Interval,
+    counted: &Counted,
+    laws: &mut Vec<Law>,
+    before: &Before,
+    kernel: &Kernel,
+) -> u64 {
     let first = &counted.first;
-    let page = report.page_size;
-    let on_device = fetched_from_devices(report, counted, before);
+    let page = interval.page();
+    let on_device = fetched_from_devices(interval, counted, before);
     let running = is_running(first);
     let of_all = if !first.lost.is_nothing() {
         Some(Reason::LostEvents)
     } else {
         None
     };
-    let most_of_all = if report.followed.is_some() {
+    let most_of_all = if interval.run().followed.is_some() {
         Some(Reason::Followed)
     } else if before.swapped_in.is_none() || before.swapped_in != swapped_in(kernel) {
         Some(Reason::Swap)
@@ -184,7 +193,7 @@ fn processes(report: &mut Report, counted: &Counted, before: &Before, kernel: &K
         None
     };
     let mut violated = 0;
-    for (row, id) in report.processes.iter_mut().zip(&counted.rows.processes) {
+    for (row, id) in interval.processes.iter_mut().zip(&counted.rows.processes) {
         let fetched = row.ledger.fetched_bytes(Some(page)).known();
         if fetched == Some(0) && row.device_read_bytes.known() == Some(0) {
             continue;
@@ -200,18 +209,14 @@ fn processes(report: &mut Report, counted: &Counted, before: &Before, kernel: &K
                 .or(most_of_all)
                 .or(has_failed.then_some(Reason::FailedRequests)),
         };
-        let laws = device_laws(row, page, used);
-        if laws.iter().any(|law| law.verdict() == Verdict::Broken) {
+        let of_row = device_laws(row, page, used);
+        if of_row.iter().any(|law| law.verdict() == Verdict::Broken) {
             violated += 1;
             mark_device(&mut row.ledger, &mut row.device_read_bytes);
-            mark_device(&mut report.totals, &mut report.device_read_bytes);
+            mark_device(&mut interval.ledger, &mut interval.device_read_bytes);
         }
-        report.row_laws.extend(laws);
+        laws.extend(of_row);
     }
-    // The laws of one kind together.
-    report
-        .row_laws
-        .sort_by_key(|law: &Law| (law.scope as u8, law.id));
     violated
 }
 
@@ -236,12 +241,12 @@ fn only_pages_are_read(kernel: &Kernel) -> bool {
 
 /// Bytes that each process fetched from files that are on a device byte by byte.
 fn fetched_from_devices(
-    report: &Report,
+    interval: &Interval,
     counted: &Counted,
     before: &Before,
 ) -> HashMap<ProcessId, Count> {
-    let page = report.page_size;
-    let rows = report.files.iter().zip(&counted.rows.files);
+    let page = interval.page();
+    let rows = interval.files.iter().zip(&counted.rows.files);
     let on_device: HashSet<FileId> = rows
         .filter_map(|(row, id)| {
             let path = row.path.as_ref().exact()?;

@@ -13,11 +13,12 @@ mod room;
 mod surroundings;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Exit, Report, diagnose, redact_arguments};
+use cachewise_model::{Backend, Diagnosis, Exit, Interval, redact_arguments};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -43,15 +44,12 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         ..Options::new(scope, Detail::Rows)
     };
     room::check(&options, &kernel)?;
-    let mut report = Report::new(
-        machine::timestamp(),
-        machine::hostname(&kernel),
-        cachewise_sys::page_size(),
-        machine::release(&kernel),
-    );
+    let source = machine::source(&kernel, Backend::default());
+    let mut interval = Interval::new(Arc::new(source), String::new());
+    interval.run_mut().begin = machine::timestamp();
     let mut probe = match Probe::attach(&options) {
         Ok(probe) => {
-            report.backend = machine::backend(&probe, &kernel);
+            *interval.backend_mut() = machine::backend(&probe, &kernel);
             Some(probe)
         }
         Err(cachewise_probe::Error::NoProcess(pid)) => {
@@ -69,20 +67,20 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             if !has_notes && !sink.is_stderr() {
                 tell(&format!("note: {note}"));
             }
-            report.backend = machine::estimates(note);
+            *interval.backend_mut() = machine::estimates(note);
             None
         }
     };
     let before = checks::Before::now(&kernel);
     let course = match arguments.pid {
         None => {
-            report.command = arguments
+            interval.run_mut().command = arguments
                 .command
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
             if arguments.redact_args {
-                redact_arguments(&mut report.command);
+                redact_arguments(&mut interval.run_mut().command);
             }
             let end_threads = || probe.as_mut().is_some_and(Probe::end_thread);
             match child::run(&kernel, &arguments.command, end_threads) {
@@ -94,7 +92,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             }
         }
         Some(pid) => {
-            report.followed = Some(pid);
+            interval.run_mut().followed = Some(pid);
             child::follow(
                 &kernel,
                 pid,
@@ -103,45 +101,47 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             )?
         }
     };
-    report.wall = course.wall;
-    report.exit = course.exit;
+    interval.time = machine::timestamp();
+    interval.elapsed = course.wall;
+    interval.run_mut().exit = course.exit;
     match &mut probe {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => {
-                let rows = account::fill(&mut report, &snapshot, &course, &kernel);
-                report.backend.notes.extend(left_running(&report));
+                let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
+                let running = left_running(&interval);
+                interval.backend_mut().notes.extend(running);
                 if arguments.verbose {
                     let counted = checks::Counted {
                         rows,
                         first: snapshot,
                         later: probe.snapshot().ok(),
                     };
-                    checks::fill(&mut report, &counted, &before, &kernel);
+                    checks::fill(&mut interval, &counted, &before, &kernel);
                 }
             }
             Err(error) => {
                 // The command has run: its exit status is not to be lost with the counts.
                 let error = explain(&anyhow::Error::from(error));
                 let note = format!("these are estimates: what was counted is lost, {error}");
-                report.backend = machine::estimates(note);
-                estimate::fill(&mut report, &course);
+                *interval.backend_mut() = machine::estimates(note);
+                estimate::fill(&mut interval, &course);
             }
         },
-        None => estimate::fill(&mut report, &course),
+        None => estimate::fill(&mut interval, &course),
     }
-    report.surroundings = surroundings::of(&report, &course, &kernel);
+    interval.run_mut().surroundings = surroundings::of(&interval, &course, &kernel);
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
-    report.findings = diagnose(&report);
-    finish(sink, &report, arguments.top)
+    let diagnosis = Diagnosis::of(&interval);
+    finish(sink, &interval, &diagnosis, arguments.top)
 }
 
 /// A note on processes that outlive the command: the report ends before their later reads and writes.
-fn left_running(report: &Report) -> Option<String> {
-    if report.followed.is_some() {
+fn left_running(interval: &Interval) -> Option<String> {
+    if interval.run().followed.is_some() {
         return None;
     }
-    let running = report.processes.iter().filter(|process| {
+    let running = interval.processes.iter().filter(|process| {
         // The row of all others has no process of its own.
         process.exit == Exit::Running && process.pid != 0
     });
@@ -162,14 +162,19 @@ fn left_running(report: &Report) -> Option<String> {
 }
 
 /// Writes the report; the command's own exit status is ours.
-fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
+fn finish(
+    mut sink: Sink,
+    interval: &Interval,
+    diagnosis: &Diagnosis,
+    top: usize,
+) -> Result<ExitCode> {
     let options = ReportOptions {
         style: sink.style,
         top,
     };
     let format = sink.format;
-    let status = exit_status(report);
-    match write_report(&mut sink, format, report, options)
+    let status = exit_status(interval);
+    match write_report(&mut sink, format, interval, diagnosis, options)
         .with_context(|| format!("cannot write the report to {}", sink.name()))
         .and_then(|()| sink.keep())
     {
@@ -183,9 +188,9 @@ fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
     }
 }
 
-fn exit_status(report: &Report) -> u8 {
-    if report.followed.is_some() {
+fn exit_status(interval: &Interval) -> u8 {
+    if interval.run().followed.is_some() {
         return 0;
     }
-    status_of(report.exit)
+    status_of(interval.run().exit)
 }

@@ -1,7 +1,7 @@
 //! The machine around a run, at its end: memory, what is dirty, and the limit that holds for the run.
 
 use cachewise_kstat::{Error, ErrorKind, Kernel, MemoryLimit};
-use cachewise_model::{Measured, Missing, Reason, Report, Surroundings};
+use cachewise_model::{Interval, Measured, Missing, Reason, Surroundings};
 
 use cachewise_cli::child::Course;
 
@@ -11,7 +11,7 @@ const GONE: Missing = Missing::Unknown(Reason::GroupNotSeen);
 const UNREADABLE: Missing = Missing::Unknown(Reason::LimitNotRead);
 
 /// Looks at the machine; the report has its rows already.
-pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
+pub fn of(interval: &Interval, course: &Course, kernel: &Kernel) -> Surroundings {
     let mut surroundings = Surroundings::default();
     if let Ok(memory) = kernel.meminfo() {
         surroundings.memory_total_bytes = Measured::Exact(memory.total.0);
@@ -22,13 +22,13 @@ pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
     }
     if let Ok(vmstat) = kernel.vmstat() {
         if let Some(pages) = vmstat.dirty_threshold {
-            surroundings.dirty_limit_bytes = Measured::Exact(pages.bytes(report.page_size).0);
+            surroundings.dirty_limit_bytes = Measured::Exact(pages.bytes(interval.page()).0);
         }
         if let Some(pages) = vmstat.dirty_background_threshold {
-            surroundings.dirty_background_bytes = Measured::Exact(pages.bytes(report.page_size).0);
+            surroundings.dirty_background_bytes = Measured::Exact(pages.bytes(interval.page()).0);
         }
     }
-    match limit(report, kernel) {
+    match limit(interval, kernel) {
         Ok(limit) => {
             surroundings.cgroup_limit_bytes = Measured::Exact(limit.bytes.0);
             surroundings.cgroup_limit_path = Measured::Exact(limit.path);
@@ -47,8 +47,8 @@ pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
 
 /// The memory limit of the most active group of the rows: a command may have moved into its own group before its work.
 /// Else that of the followed process, or ours, which a command inherits.
-fn limit(report: &Report, kernel: &Kernel) -> Result<MemoryLimit, Missing> {
-    let group = match report
+fn limit(interval: &Interval, kernel: &Kernel) -> Result<MemoryLimit, Missing> {
+    let group = match interval
         .cgroups
         .first()
         .map(|heaviest| heaviest.path.as_ref())
@@ -58,7 +58,7 @@ fn limit(report: &Report, kernel: &Kernel) -> Result<MemoryLimit, Missing> {
             kernel.resolve_cgroup(name).map_err(why)?
         }
         None => {
-            let pid = report.followed.unwrap_or_else(std::process::id);
+            let pid = interval.run().followed.unwrap_or_else(std::process::id);
             kernel.cgroup_of(pid).map_err(why)?.ok_or(NO_HIERARCHY)?
         }
     };

@@ -65,17 +65,14 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     probe.cgroup_v1 = machine::uses_cgroup_v1(&kernel);
     let machine = |watch: &Watch| -> Result<Machine> {
         Ok(Machine {
-            hostname: machine::hostname(&kernel),
-            kernel_release: machine::release(&kernel),
-            page_size: cachewise_sys::page_size(),
-            backend: watch.backend().clone(),
+            source: Arc::clone(watch.source()),
             version: env!("CARGO_PKG_VERSION"),
             started: machine::timestamp(),
         })
     };
     let watch = Watch::open(&probe, Kernel::new())?;
     let machine = Arc::new(machine(&watch)?);
-    for note in &machine.backend.notes {
+    for note in &machine.source.backend.notes {
         tell(&format!("note: {note}"));
     }
     let names = options.names.clone();

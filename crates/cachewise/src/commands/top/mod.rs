@@ -15,6 +15,7 @@ pub use rows::kind_of_row;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
@@ -90,9 +91,7 @@ fn screen(
     let app = App::new(Setup {
         scene: Scene::Live,
         look: look(arguments),
-        page: cachewise_sys::page_size(),
-        hostname: machine::hostname(&kernel),
-        backend: watch.backend().clone(),
+        source: Arc::clone(watch.source()),
         interval: arguments.pace().get(),
         readonly: arguments.readonly,
         view: arguments.view.kind(),

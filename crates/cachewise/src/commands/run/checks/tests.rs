@@ -6,11 +6,12 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_cli::child::Course;
 use cachewise_kstat::Kernel;
-use cachewise_model::{Counter, Exactness, Exit, Reason, Report, Verdict, laws};
+use cachewise_model::{Counter, Diagnosis, Exactness, Exit, Interval, Reason, Verdict, laws};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Row, Scope, Snapshot};
 use cachewise_units::Bytes;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -51,7 +52,7 @@ impl Cold {
 
 /// The report of `cat` on a cold file, each snapshot changed by `inject`.
 struct Done {
-    report: Report,
+    interval: Interval,
     /// The file, and the process, as laws name them.
     path: String,
     process: String,
@@ -92,13 +93,9 @@ fn report_of(inject: impl Fn(&mut Snapshot, &dyn Fn(&Row) -> bool)) -> Option<Do
     let file = *file;
     let is_ours = move |row: &Row| row.file == Some(file) && row.process.is_some();
     inject(&mut first, &is_ours);
-    let mut report = Report::new(
-        "t".into(),
-        "h".into(),
-        cachewise_sys::page_size(),
-        "k".into(),
-    );
-    report.backend = machine::backend(&probe, &kernel);
+    let backend = machine::backend(&probe, &kernel);
+    let source = Arc::new(machine::source(&kernel, backend));
+    let mut interval = Interval::new(source, "t".into());
     let course = Course {
         wall: Duration::ZERO,
         exit: Exit::Code(0),
@@ -106,7 +103,7 @@ fn report_of(inject: impl Fn(&mut Snapshot, &dyn Fn(&Row) -> bool)) -> Option<Do
         usage: None,
         io: None,
     };
-    let rows = account::fill(&mut report, &first, &course, &kernel);
+    let rows = account::fill(&mut interval, &first, &course, &kernel);
     let mut later = probe.snapshot().unwrap();
     inject(&mut later, &is_ours);
     let counted = Counted {
@@ -114,39 +111,41 @@ fn report_of(inject: impl Fn(&mut Snapshot, &dyn Fn(&Row) -> bool)) -> Option<Do
         first,
         later: Some(later),
     };
-    super::fill(&mut report, &counted, &before, &kernel);
+    super::fill(&mut interval, &counted, &before, &kernel);
     Some(Done {
-        report,
+        interval,
         path: cold.path.display().to_string(),
         process,
     })
 }
 
 /// The verdict of a row's law.
-fn verdict(report: &Report, id: &str, subject: &str) -> Verdict {
-    laws(report)
+fn verdict(interval: &Interval, id: &str, subject: &str) -> Verdict {
+    laws(interval)
         .iter()
         .find(|law| law.id == id && law.subject.as_deref().is_some_and(|of| of == subject))
-        .unwrap_or_else(|| panic!("{id} of {subject} is in {:?}", report.row_laws))
+        .unwrap_or_else(|| panic!("{id} of {subject} is in {:?}", interval.run().row_laws))
         .verdict()
 }
 
-fn table(report: &Report) -> String {
+fn table(interval: &Interval) -> String {
     let mut out = Vec::new();
-    write_report(&mut out, Format::Table, report, ReportOptions::default()).unwrap();
+    let diagnosis = Diagnosis::of(interval);
+    let options = ReportOptions::default();
+    write_report(&mut out, Format::Table, interval, &diagnosis, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// Checks that every report with a violation must pass.
-fn assert_not_exact(report: &Report) {
-    assert_ne!(report.exactness(), Exactness::Exact);
-    let table = table(report);
+fn assert_not_exact(interval: &Interval) {
+    assert_ne!(interval.exactness(), Exactness::Exact);
+    let table = table(interval);
     assert!(!table.contains("exact to the page"), "{table}");
     assert!(table.contains("DOES NOT ADD UP"), "{table}");
     assert!(
-        report.lost.iter().any(|lost| lost.id == "contradictions"),
+        interval.lost.iter().any(|lost| lost.id == "contradictions"),
         "{:?}",
-        report.lost
+        interval.lost
     );
 }
 
@@ -157,24 +156,29 @@ fn add(row: &mut Row, counter: Counter, number: u64) {
 #[test]
 fn a_cold_read_obeys_the_laws_of_its_rows() {
     let Some(Done {
-        report,
+        interval,
         path,
         process,
     }) = report_of(|_, _| {})
     else {
         return;
     };
-    assert_eq!(verdict(&report, "residency", &path), Verdict::Holds);
+    assert_eq!(verdict(&interval, "residency", &path), Verdict::Holds);
     for id in ["device_bytes_least", "device_bytes_most"] {
-        let verdict = verdict(&report, id, &process);
-        assert_ne!(verdict, Verdict::Broken, "{id}: {:?}", report.row_laws);
+        let verdict = verdict(&interval, id, &process);
+        assert_ne!(
+            verdict,
+            Verdict::Broken,
+            "{id}: {:?}",
+            interval.run().row_laws
+        );
     }
 }
 
 #[test]
 fn lost_events_leave_the_laws_unchecked_and_the_report_incomplete() {
     let Some(Done {
-        report,
+        interval,
         path,
         process,
     }) = report_of(|snapshot, _| snapshot.lost.tasks = 1)
@@ -182,17 +186,17 @@ fn lost_events_leave_the_laws_unchecked_and_the_report_incomplete() {
         return;
     };
     let lost = Verdict::Unknown(Reason::LostEvents);
-    assert_eq!(verdict(&report, "residency", &path), lost);
+    assert_eq!(verdict(&interval, "residency", &path), lost);
     for id in ["device_bytes_least", "device_bytes_most"] {
-        assert_eq!(verdict(&report, id, &process), lost, "{id}");
+        assert_eq!(verdict(&interval, id, &process), lost, "{id}");
     }
-    assert_eq!(report.exactness(), Exactness::Incomplete);
+    assert_eq!(interval.exactness(), Exactness::Incomplete);
 }
 
 #[test]
 fn a_file_that_changes_while_it_is_counted_is_not_checked() {
     let round = Cell::new(0);
-    let Some(Done { report, path, .. }) = report_of(|snapshot, is_ours| {
+    let Some(Done { interval, path, .. }) = report_of(|snapshot, is_ours| {
         round.set(round.get() + 1);
         for row in snapshot.rows.iter_mut().filter(|row| is_ours(row)) {
             add(row, Counter::OtherPages, round.get());
@@ -201,7 +205,7 @@ fn a_file_that_changes_while_it_is_counted_is_not_checked() {
         return;
     };
     assert_eq!(
-        verdict(&report, "residency", &path),
+        verdict(&interval, "residency", &path),
         Verdict::Unknown(Reason::UsedMeanwhile),
         "another page came between the two snapshots"
     );
@@ -210,7 +214,7 @@ fn a_file_that_changes_while_it_is_counted_is_not_checked() {
 #[test]
 fn wrong_inserts_violate_residency_and_are_marked() {
     for counter in Counter::INSERTS {
-        let Some(Done { report, path, .. }) = report_of(|snapshot, is_ours| {
+        let Some(Done { interval, path, .. }) = report_of(|snapshot, is_ours| {
             for row in snapshot.rows.iter_mut().filter(|row| is_ours(row)) {
                 add(row, counter, PAGES);
             }
@@ -222,8 +226,8 @@ fn wrong_inserts_violate_residency_and_are_marked() {
             Counter::ReadMissedPages => Verdict::Unknown(Reason::RequestsContradict),
             _ => Verdict::Broken,
         };
-        assert_eq!(verdict(&report, "residency", &path), expected);
-        let row = report
+        assert_eq!(verdict(&interval, "residency", &path), expected);
+        let row = interval
             .files
             .iter()
             .find(|row| {
@@ -243,14 +247,14 @@ fn wrong_inserts_violate_residency_and_are_marked() {
             .contains(&how),
             "{how:?}"
         );
-        assert!(table(&report).contains(&path));
-        assert_not_exact(&report);
+        assert!(table(&interval).contains(&path));
+        assert_not_exact(&interval);
     }
 }
 
 #[test]
 fn wrong_evictions_violate_residency() {
-    let Some(Done { report, path, .. }) = report_of(|snapshot, is_ours| {
+    let Some(Done { interval, path, .. }) = report_of(|snapshot, is_ours| {
         let ours = snapshot.rows.iter().find(|row| is_ours(row)).cloned();
         let mut evicted = ours.unwrap();
         evicted.process = None;
@@ -260,8 +264,8 @@ fn wrong_evictions_violate_residency() {
     }) else {
         return;
     };
-    assert_eq!(verdict(&report, "residency", &path), Verdict::Broken);
-    assert_not_exact(&report);
+    assert_eq!(verdict(&interval, "residency", &path), Verdict::Broken);
+    assert_not_exact(&interval);
 }
 
 #[test]
@@ -272,7 +276,7 @@ fn wrong_bytes_of_a_device_violate_its_bounds_and_are_marked() {
     ] {
         let page = cachewise_sys::page_size().get() as i64;
         let Some(Done {
-            report, process, ..
+            interval, process, ..
         }) = report_of(|snapshot, is_ours| {
             let ours = snapshot.rows.iter().find(|row| is_ours(row)).unwrap();
             let process = snapshot
@@ -286,19 +290,19 @@ fn wrong_bytes_of_a_device_violate_its_bounds_and_are_marked() {
         else {
             return;
         };
-        match verdict(&report, id, &process) {
-            Verdict::Holds => panic!("{id} holds: {:?}", report.row_laws),
+        match verdict(&interval, id, &process) {
+            Verdict::Holds => panic!("{id} holds: {:?}", interval.run().row_laws),
             Verdict::Unknown(reason) => println!("skipped: {id} of a real interval: {reason}"),
             Verdict::Broken => {
-                let row = report.processes.iter().find(|row| {
+                let row = interval.processes.iter().find(|row| {
                     row.device_read_bytes.estimate() == Some(Reason::DeviceContradicts)
                         && process == format!("cat ({})", row.pid)
                 });
                 let row = row.expect("the row is marked");
                 let missed = row.ledger.get(Counter::ReadMissedPages);
                 assert_eq!(missed.estimate(), Some(Reason::DeviceContradicts));
-                assert!(table(&report).contains(&process));
-                assert_not_exact(&report);
+                assert!(table(&interval).contains(&process));
+                assert_not_exact(&interval);
             }
         }
     }
@@ -312,14 +316,14 @@ fn wrong_counts_of_reads_violate_the_law_of_requests() {
         Counter::ReadMissedPages,
         Counter::ReadUnservedPages,
     ] {
-        let Some(Done { report, path, .. }) = report_of(|snapshot, is_ours| {
+        let Some(Done { interval, path, .. }) = report_of(|snapshot, is_ours| {
             for row in snapshot.rows.iter_mut().filter(|row| is_ours(row)) {
                 add(row, counter, PAGES);
             }
         }) else {
             return;
         };
-        let row = report
+        let row = interval
             .files
             .iter()
             .find(|row| {
@@ -333,6 +337,6 @@ fn wrong_counts_of_reads_violate_the_law_of_requests() {
             row.ledger.get(counter).estimate(),
             Some(Reason::RequestsContradict)
         );
-        assert_not_exact(&report);
+        assert_not_exact(&interval);
     }
 }

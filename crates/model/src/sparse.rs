@@ -6,27 +6,27 @@ use std::ops::{Deref, DerefMut};
 /// A group of numbers that takes no memory if none of it applies: a list of thousands of files
 /// holds no numbers of the machine. Reads as the whole group; the first change allocates it.
 #[derive(Clone)]
-pub struct Seldom<T>(Option<Box<T>>);
+pub struct SparseFields<T>(Option<Box<T>>);
 
 /// A group that may be absent.
-pub trait Group: Clone + PartialEq + Debug + 'static {
+pub trait FieldGroup: Clone + PartialEq + Debug + 'static {
     /// The group with all values missing.
     fn absent() -> &'static Self;
 }
 
-impl<T> Default for Seldom<T> {
+impl<T> Default for SparseFields<T> {
     fn default() -> Self {
-        Seldom(None)
+        SparseFields(None)
     }
 }
 
-impl<T> From<T> for Seldom<T> {
+impl<T> From<T> for SparseFields<T> {
     fn from(group: T) -> Self {
-        Seldom(Some(Box::new(group)))
+        SparseFields(Some(Box::new(group)))
     }
 }
 
-impl<T: Group> Deref for Seldom<T> {
+impl<T: FieldGroup> Deref for SparseFields<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -34,19 +34,19 @@ impl<T: Group> Deref for Seldom<T> {
     }
 }
 
-impl<T: Group> DerefMut for Seldom<T> {
+impl<T: FieldGroup> DerefMut for SparseFields<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_with(|| Box::new(T::absent().clone()))
     }
 }
 
-impl<T: Group> PartialEq for Seldom<T> {
+impl<T: FieldGroup> PartialEq for SparseFields<T> {
     fn eq(&self, other: &Self) -> bool {
         (self.0.is_none() && other.0.is_none()) || **self == **other
     }
 }
 
-impl<T: Group> Debug for Seldom<T> {
+impl<T: FieldGroup> Debug for SparseFields<T> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         T::fmt(self, formatter)
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn absent_group_reads_as_missing_without_allocation() {
-        let mut group = Seldom::<System>::default();
+        let mut group = SparseFields::<System>::default();
         assert_eq!(
             size_of_val(&group),
             size_of::<usize>(),
@@ -72,7 +72,7 @@ mod tests {
         );
         assert_eq!(
             group,
-            Seldom::from(System::default()),
+            SparseFields::from(System::default()),
             "the same, said at length"
         );
         group.cached_bytes = Measured::Exact(7);
@@ -86,6 +86,6 @@ mod tests {
             Some(NOT_APPLICABLE),
             "and nothing else is"
         );
-        assert_ne!(group, Seldom::default(), "nor is it as before");
+        assert_ne!(group, SparseFields::default(), "nor is it as before");
     }
 }

@@ -1,38 +1,24 @@
 //! Statistics of a recording, or of a part of one.
 //!
 //! # Layout
-//! - [`Summary`]: the whole. [`Spread`]: statistics of one field; [`Stall`]: time lost waiting.
+//! - [`Statistics`]: the whole. [`Spread`]: statistics of one field; [`Stall`]: time lost waiting.
 //! - [`Gap`]: time without samples, or in one sample.
 
 use std::time::Duration;
 
-use cachewise_units::PageSize;
-
 use crate::exactness::Exactness;
 use crate::field::Field;
-use crate::finding::Finding;
-use crate::findings::Blind;
+use crate::findings::Diagnosis;
 use crate::interval::Interval;
 use crate::kind::Kind;
 use crate::measured::Measured;
-use crate::report::Backend;
 use crate::value::Value;
 
-/// Statistics of a recording.
+/// Statistics of a recording: its sum as one interval, and what only a series of samples has.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct Statistics {
     /// Start of the first sample's interval, RFC 3339.
     pub begin: String,
-    /// End of the last one.
-    pub end: String,
-    /// The machine's name.
-    pub hostname: String,
-    /// The page size for conversion to bytes.
-    pub page_size: PageSize,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The back-end.
-    pub backend: Backend,
     /// The watched part of the machine, in words; empty for all of it.
     pub scope: String,
     /// The command that ran meanwhile.
@@ -54,19 +40,17 @@ pub struct Summary {
     pub gaps: Vec<Gap>,
     /// Number of further gaps.
     pub more_gaps: u64,
-    /// Findings, by the rules for a whole machine.
-    pub findings: Vec<Finding>,
-    /// Rules without input.
-    pub blind: Option<Blind>,
+    /// Findings over the whole time.
+    pub diagnosis: Diagnosis,
     /// Unreadable parts, in sentences.
     pub problems: Vec<String>,
 }
 
-impl Summary {
+impl Statistics {
     /// Exactness of its numbers.
     #[must_use]
     pub fn exactness(&self) -> Exactness {
-        Exactness::new(self.backend.exact, &self.total.lost)
+        Exactness::new(self.total.source.backend.exact, &self.total.lost)
     }
 }
 
