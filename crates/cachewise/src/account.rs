@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    CgroupRow, Count, Counter, Exit, FileRow, Interval, Ledger, Lost, Measured, Missing,
-    ProcessRow, Reason, System,
+    CgroupRow, Count, Counter, Exit, FileNumber, FileRow, Interval, Ledger, Lost, Measured,
+    Missing, ProcessRow, Reason, System,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -34,7 +34,7 @@ pub enum Look {
 /// The probe's own names for the rows of a report, in their order.
 pub struct Identities {
     pub files: Vec<Option<FileId>>,
-    pub processes: Vec<ProcessId>,
+    pub processes: Vec<Option<ProcessId>>,
 }
 
 /// Fills the report with what the probe counted.
@@ -52,7 +52,7 @@ pub fn fill(
     interval.run_mut().outside_bytes =
         outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
     let files: Vec<Option<FileId>>;
-    let processes: Vec<ProcessId>;
+    let processes: Vec<Option<ProcessId>>;
     (files, interval.files) = file_rows(
         snapshot,
         interval.page(),
@@ -196,8 +196,7 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> 
             Measured::unknown(Reason::FileSystemNotMounted),
             Measured::Exact,
         ),
-        device: format!("{}:{}", id.major, id.minor),
-        inode: id.inode,
+        number: Some(number(id)),
         size_bytes: now.size,
         resident_before_pages: Measured::Exact(info.resident_before.0),
         resident_after_pages: now.resident,
@@ -219,24 +218,23 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
             minor: id.minor,
         })
     });
-    let id = id.unwrap_or(FileId {
-        major: 0,
-        minor: 0,
-        inode: 0,
-        generation: 0,
-        volume: 0,
-    });
     FileRow {
         path: device.map_or(Measured::unknown(why), Measured::Exact),
         deleted: false,
         filesystem: Measured::unknown(why),
-        device: format!("{}:{}", id.major, id.minor),
-        inode: id.inode,
+        number: id.map(number),
         size_bytes: Measured::unknown(why),
         resident_before_pages: Measured::unknown(why),
         resident_after_pages: Measured::unknown(why),
         direct: ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0,
         ledger,
+    }
+}
+
+fn number(id: FileId) -> FileNumber {
+    FileNumber {
+        device: format!("{}:{}", id.major, id.minor),
+        inode: id.inode,
     }
 }
 
@@ -300,14 +298,14 @@ impl Now {
 pub fn process_rows(
     snapshot: &Snapshot,
     names: &HashMap<u64, String>,
-) -> Vec<(ProcessId, ProcessRow)> {
+) -> Vec<(Option<ProcessId>, ProcessRow)> {
     let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
-    let mut rows: Vec<(ProcessId, ProcessRow)> = snapshot
+    let mut rows: Vec<(Option<ProcessId>, ProcessRow)> = snapshot
         .processes
         .iter()
         .map(|process| {
             let row = ProcessRow {
-                pid: process.pid,
+                pid: Some(process.pid),
                 started: Measured::Exact(process.id.start),
                 ppid: Measured::Exact(process.parent),
                 command: Measured::Exact(process.command.clone()),
@@ -322,7 +320,7 @@ pub fn process_rows(
                 device_write_bytes: Measured::Exact(process.device_written.0),
                 ledger: of_tasks(sums.remove(&process.id).unwrap_or_default()),
             };
-            (process.id, row)
+            (Some(process.id), row)
         })
         .collect();
     // The overflow row, which sums up rows beyond the size of the table, belongs to no process.
@@ -332,14 +330,15 @@ pub fn process_rows(
         .filter(|row| row.process.is_none() && row.file.is_none())
         .map(|row| row.ledger.clone())
         .sum();
-    if !others.is_zero() {
-        sums.insert(ProcessId { tgid: 0, start: 0 }, others);
-    }
+    let others = (!others.is_zero()).then_some((None, others));
     // A row whose process found no room in the process table still counts.
-    rows.extend(sums.into_iter().map(|(id, ledger)| {
+    let sums = sums.into_iter().map(|(id, ledger)| (Some(id), ledger));
+    rows.extend(others.into_iter().chain(sums).map(|(id, ledger)| {
         let row = ProcessRow {
-            pid: id.tgid,
-            started: Measured::Exact(id.start),
+            pid: id.map(|id| id.tgid),
+            started: id.map_or(Measured::unknown(Reason::ProcessesFull), |id| {
+                Measured::Exact(id.start)
+            }),
             ppid: Measured::unknown(Reason::ProcessesFull),
             command: Measured::unknown(Reason::ProcessesFull),
             cgroup: Measured::unknown(Reason::ProcessesFull),

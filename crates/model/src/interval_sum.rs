@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::interval::{Interval, Use};
 use crate::lost::Lost;
-use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
+use crate::parts::{CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
 
 impl Interval {
     /// Adds the next interval: counts are summed by process, file, group and device; gauges and
@@ -77,17 +77,17 @@ impl Sum {
 /// Indexes of an interval's rows, by identity.
 #[derive(Debug, Default)]
 struct Places {
-    processes: HashMap<(u32, Option<u64>), usize>,
-    files: HashMap<(String, u64, Option<PathBuf>), usize>,
+    processes: HashMap<(Option<u32>, Option<u64>), usize>,
+    files: HashMap<(Option<FileNumber>, Option<PathBuf>), usize>,
     cgroups: HashMap<Option<String>, usize>,
     devices: HashMap<String, usize>,
     uses: HashMap<(Option<usize>, usize), usize>,
     lost: HashMap<&'static str, usize>,
 }
 
-const PROCESS: fn(&ProcessRow) -> (u32, Option<u64>) = |row| (row.pid, row.started.known());
-const FILE: fn(&FileRow) -> (String, u64, Option<PathBuf>) =
-    |row| (row.device.clone(), row.inode, row.path.clone().known());
+const PROCESS: fn(&ProcessRow) -> (Option<u32>, Option<u64>) = |row| (row.pid, row.started.known());
+const FILE: fn(&FileRow) -> (Option<FileNumber>, Option<PathBuf>) =
+    |row| (row.number.clone(), row.path.clone().known());
 const CGROUP: fn(&CgroupRow) -> Option<String> = |row| row.path.clone().known();
 const DEVICE: fn(&DeviceRow) -> String = |row| row.device.clone();
 const USE: fn(&Use) -> (Option<usize>, usize) = |used| (used.process, used.file);
@@ -186,7 +186,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.set(Counter::ReadRequestedPages, pages);
         ProcessRow {
-            pid,
+            pid: Some(pid),
             started: Measured::Exact(started),
             ppid: Measured::Exact(1),
             command: Measured::Exact("dd".into()),

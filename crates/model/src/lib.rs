@@ -90,7 +90,7 @@ pub use lookup::{columns, field, suggest};
 pub use lost::Lost;
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
 pub use measured::{Count, Measured, Missing, NOT_APPLICABLE};
-pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
+pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
 pub use reason::Reason;
 pub use redact::redact_arguments;
 pub use residency::Residency;

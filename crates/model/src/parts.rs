@@ -1,4 +1,4 @@
-//! The parts of a report: files, processes, control groups, devices; each converts to a [`Row`].
+//! The parts of an interval: files, processes, control groups, devices; each converts to a [`Row`].
 
 use std::path::PathBuf;
 
@@ -6,13 +6,22 @@ use cachewise_units::PageSize;
 
 use crate::exit::Exit;
 use crate::ledger::Ledger;
-use crate::measured::{Count, Measured, Missing};
+use crate::measured::{Count, Measured};
 use crate::reason::Reason;
 use crate::row::{Labels, Row, Subject};
 use crate::system::System;
 
 /// Name of the row that sums up everything that did not fit into the table of rows.
 pub const ALL_OTHERS: &str = "(all others)";
+
+/// The number of a file. No two files have the same at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileNumber {
+    /// The device of its file system, `major:minor`.
+    pub device: String,
+    /// Its inode number; 0 for a block device.
+    pub inode: u64,
+}
 
 /// A file that was used.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,10 +32,8 @@ pub struct FileRow {
     pub deleted: bool,
     /// The type of its file system.
     pub filesystem: Measured<String>,
-    /// The device of its file system, `major:minor`.
-    pub device: String,
-    /// Its inode number.
-    pub inode: u64,
+    /// Its number; `None` for the sum of all files without a row of their own.
+    pub number: Option<FileNumber>,
     /// Its size at the end.
     pub size_bytes: Count,
     /// Its pages in the page cache before.
@@ -43,17 +50,22 @@ impl FileRow {
     /// This file as a row.
     #[must_use]
     pub fn row(&self) -> Row {
-        // Numbers that no file has must not look like a file's.
-        let others = self
-            .is_all_others()
-            .then_some(Missing::NotOffered(Reason::SumOfOthers));
+        let (device, inode) = match &self.number {
+            Some(number) => (
+                Measured::Exact(number.device.clone()),
+                Measured::Exact(number.inode),
+            ),
+            None => (
+                Measured::not_offered(Reason::SumOfOthers),
+                Measured::not_offered(Reason::SumOfOthers),
+            ),
+        };
         Row {
             labels: Labels {
                 path: self.path.clone(),
                 filesystem: self.filesystem.clone(),
-                device: others
-                    .map_or_else(|| Measured::Exact(self.device.clone()), Measured::Missing),
-                inode: others.map_or(Measured::Exact(self.inode), Measured::Missing),
+                device,
+                inode,
                 ..Labels::default()
             },
             ledger: self.ledger.clone(),
@@ -67,11 +79,10 @@ impl FileRow {
         }
     }
 
-    /// Whether this is the row that sums up everything that did not fit into the table of rows.
+    /// Whether this is the sum of all files without a row of their own.
     #[must_use]
     pub fn is_all_others(&self) -> bool {
-        // Block devices have no inode number, but no device has the number 0:0.
-        self.path.missing().is_some() && self.inode == 0 && self.device == "0:0"
+        self.number.is_none()
     }
 
     /// Adds the same file's counts of the next interval: counters are summed, all else is the later
@@ -95,8 +106,8 @@ impl FileRow {
 /// A process of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessRow {
-    /// Process id (thread group).
-    pub pid: u32,
+    /// Process id (thread group); `None` for the sum of all processes without a row of their own.
+    pub pid: Option<u32>,
     /// Its start in nanoseconds since boot.
     pub started: Measured<u64>,
     /// Its parent.
@@ -128,27 +139,25 @@ impl ProcessRow {
         self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
     }
 
-    /// Whether this is the row that sums up everything that did not fit into the table of rows.
+    /// Whether this is the sum of all processes without a row of their own.
     #[must_use]
     pub fn is_all_others(&self) -> bool {
-        self.command.missing().is_some() && self.pid == 0
+        self.pid.is_none()
     }
 
     /// This process as a row.
     #[must_use]
     pub fn row(&self) -> Row {
-        let is_one = !self.is_all_others();
         Row {
             labels: Labels {
-                pid: match is_one {
-                    true => Measured::Exact(self.pid),
-                    false => Measured::not_offered(Reason::SumOfOthers),
-                },
+                pid: self
+                    .pid
+                    .map_or(Measured::not_offered(Reason::SumOfOthers), Measured::Exact),
                 started: self.started,
                 ppid: self.ppid,
-                command: match is_one {
-                    true => self.command.clone(),
-                    false => Measured::Exact(ALL_OTHERS.to_owned()),
+                command: match self.is_all_others() {
+                    true => Measured::Exact(ALL_OTHERS.to_owned()),
+                    false => self.command.clone(),
                 },
                 cgroup: self.cgroup.clone(),
                 exit: match self.exit {
@@ -321,22 +330,17 @@ mod tests {
     #[test]
     fn overflow_row_is_not_a_file() {
         let mut file = crate::findings::sample::file("/data", 4097);
-        (file.device, file.inode) = ("0:0".into(), 0);
-        assert!(!file.is_all_others(), "it has a name");
         file.path = Measured::unknown(Reason::SumOfOthers);
-        assert!(file.is_all_others(), "neither name nor number");
-        file.inode = 1;
-        assert!(!file.is_all_others(), "a file system's inner inode");
+        assert!(!file.is_all_others(), "a file without a name has a number");
         let labels = file.row().labels;
-        assert!(labels.inode.known().is_some(), "which has its number");
-        (file.device, file.inode) = ("0:0".into(), 0);
+        assert!(labels.inode.known().is_some(), "which its row has");
+        file.number = None;
+        assert!(file.is_all_others(), "neither name nor number");
         let labels = file.row().labels;
         assert!(
             labels.inode.missing().is_some() && labels.device.missing().is_some(),
             "all others have none"
         );
-        (file.device, file.inode) = ("7:0".into(), 0);
-        assert!(!file.is_all_others(), "a block device without a name");
     }
 
     #[test]
@@ -347,7 +351,7 @@ mod tests {
             Measured::Exact(0),
             "the idle task"
         );
-        process.command = Measured::unknown(Reason::SumOfOthers);
+        process.pid = None;
         let labels = process.row().labels;
         assert!(labels.pid.missing().is_some(), "a sum has no number");
         assert_eq!(

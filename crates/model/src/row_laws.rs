@@ -9,7 +9,7 @@ use crate::counter::Counter;
 use crate::law::{Law, LawScope, Relation, Side};
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
-use crate::parts::{CgroupRow, FileRow, ProcessRow};
+use crate::parts::{ALL_OTHERS, CgroupRow, FileRow, ProcessRow};
 use crate::reason::Reason;
 use crate::unit::Unit;
 
@@ -105,9 +105,10 @@ pub fn device_laws(row: &ProcessRow, page: PageSize, used: DeviceUse) -> [Law; 2
     let law = |id, left: Side, right: Side, unchecked| Law {
         id,
         scope: LawScope::Process,
-        subject: Some(match row.command.as_ref().known() {
-            Some(command) => format!("{command} ({})", row.pid),
-            None => row.pid.to_string(),
+        subject: Some(match (row.command.as_ref().known(), row.pid) {
+            (Some(command), Some(pid)) => format!("{command} ({pid})"),
+            (None, Some(pid)) => pid.to_string(),
+            (_, None) => ALL_OTHERS.to_owned(),
         }),
         left,
         relation: Relation::AtMost,
@@ -166,7 +167,10 @@ fn mark(ledger: &mut Ledger, counter: Counter, how: Reason) {
 fn name_of(row: &FileRow) -> String {
     match row.path.as_ref().known() {
         Some(path) => path.to_string_lossy().into_owned(),
-        None => format!("device {}, inode {}", row.device, row.inode),
+        None => match &row.number {
+            Some(number) => format!("device {}, inode {}", number.device, number.inode),
+            None => ALL_OTHERS.to_owned(),
+        },
     }
 }
 
@@ -253,7 +257,7 @@ mod tests {
         ledger.set(Counter::ReadaheadPages, 40);
         ledger.set(Counter::MetadataPages, 5);
         ProcessRow {
-            pid: 7,
+            pid: Some(7),
             started: Measured::Exact(1),
             ppid: Measured::Exact(1),
             command: Measured::Exact("cat".into()),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Lost, Measured, Missing,
-    ProcessRow, Reason, System,
+    CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger, Lost,
+    Measured, Missing, ProcessRow, Reason, System,
 };
 
 use crate::columns::TableLayout;
@@ -27,6 +27,9 @@ const UNSERVED: [Counter; 3] = [
 const OF_ANOTHER: Missing = Missing::NotOffered(Reason::OtherVersion);
 
 const NANOSECONDS: f64 = 1e9;
+
+/// The numbers that are recorded for the row of all other files.
+const ALL_OTHERS: (&str, u64) = ("0:0", 0);
 
 /// Makes rows.
 pub(crate) struct RowOut<'a> {
@@ -96,7 +99,7 @@ impl<'a> RowOut<'a> {
     }
 
     pub(crate) fn process(mut self, row: &ProcessRow) -> Vec<Cell> {
-        self.number(row.pid.into());
+        self.number(row.pid.map_or(0, u64::from));
         self.count(row.started);
         self.count(row.ppid.map(u64::from));
         self.string(&row.command);
@@ -119,8 +122,10 @@ impl<'a> RowOut<'a> {
     }
 
     pub(crate) fn file(mut self, row: &FileRow) -> Vec<Cell> {
-        self.text(Measured::Exact(row.device.as_bytes()));
-        self.number(row.inode);
+        let number = row.number.as_ref();
+        let (device, inode) = number.map_or(ALL_OTHERS, |file| (&*file.device, file.inode));
+        self.text(Measured::Exact(device.as_bytes()));
+        self.number(inode);
         self.path(&row.path);
         self.number(row.deleted.into());
         self.string(&row.filesystem);
@@ -279,11 +284,14 @@ impl RowIn<'_> {
         let signed = |number: u64| {
             i32::try_from(apply(number, 0) as i64).map_err(|_| Malformed("a status is too large"))
         };
+        let pid = u32::try_from(self.number()).map_err(|_| too_large)?;
+        let (started, ppid) = (self.count()?, self.count()?.map(|pid| pid as u32));
+        let command = self.string()?;
         Ok(ProcessRow {
-            pid: u32::try_from(self.number()).map_err(|_| too_large)?,
-            started: self.count()?,
-            ppid: self.count()?.map(|pid| pid as u32),
-            command: self.string()?,
+            pid: Some(pid).filter(|pid| *pid > 0 || command.missing().is_none()),
+            started,
+            ppid,
+            command,
             cgroup: self.string()?,
             exit: match self.count()? {
                 Measured::Missing(missing) => Exit::Unknown(missing.reason()),
@@ -301,10 +309,12 @@ impl RowIn<'_> {
     }
 
     pub(crate) fn file(mut self) -> Result<FileRow, Malformed> {
+        let (device, inode): (String, u64) = (self.known()?, self.number());
+        let path = self.path()?;
+        let is_one = path.missing().is_none() || (&*device, inode) != ALL_OTHERS;
         Ok(FileRow {
-            device: self.known()?,
-            inode: self.number(),
-            path: self.path()?,
+            number: is_one.then_some(FileNumber { device, inode }),
+            path,
             deleted: self.number() != 0,
             filesystem: self.string()?,
             size_bytes: self.count()?,

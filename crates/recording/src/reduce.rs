@@ -120,7 +120,7 @@ fn add_process(sum: &mut ProcessRow, row: &ProcessRow) {
 
 fn no_process() -> ProcessRow {
     ProcessRow {
-        pid: 0,
+        pid: None,
         started: Measured::Missing(MANY),
         ppid: Measured::Missing(MANY),
         command: Measured::Missing(MANY),
@@ -138,8 +138,7 @@ fn no_file() -> FileRow {
         path: Measured::Missing(MANY),
         deleted: false,
         filesystem: Measured::Missing(MANY),
-        device: "0:0".into(),
-        inode: 0,
+        number: None,
         size_bytes: Measured::Missing(MANY),
         resident_before_pages: Measured::Missing(MANY),
         resident_after_pages: Measured::Missing(MANY),
@@ -154,7 +153,7 @@ mod tests {
 
     fn process(pid: u32, pages: u64) -> ProcessRow {
         let mut row = no_process();
-        (row.pid, row.command) = (pid, Measured::Exact(format!("p{pid}")));
+        (row.pid, row.command) = (Some(pid), Measured::Exact(format!("p{pid}")));
         row.ledger.set(Counter::ReadRequestedPages, pages);
         row.cpu_seconds = Measured::Exact(0.25);
         row
@@ -172,8 +171,12 @@ mod tests {
         });
         let sum: Ledger = interval.processes.iter().map(|row| &row.ledger).sum();
         reduce(&mut interval, 3);
-        let pids: Vec<u32> = interval.processes.iter().map(|row| row.pid).collect();
-        assert_eq!(pids, [9, 8, 7, 0], "the most active first, then all others");
+        let pids: Vec<Option<u32>> = interval.processes.iter().map(|row| row.pid).collect();
+        assert_eq!(
+            pids,
+            [Some(9), Some(8), Some(7), None],
+            "the most active first, then all others"
+        );
         let others = &interval.processes[3];
         assert!(others.is_all_others(), "the last is nobody in particular");
         assert_eq!(
@@ -199,18 +202,18 @@ mod tests {
         let mut interval = crate::example();
         interval.processes = vec![
             ProcessRow {
-                command: Measured::Missing(MANY),
+                pid: None,
                 ..process(0, 1_000)
             },
             process(2, 2),
             process(3, 3),
         ];
         reduce(&mut interval, 1);
-        let rows: Vec<(u32, u64)> = interval
+        let rows: Vec<(Option<u32>, u64)> = interval
             .processes
             .iter()
             .map(|row| (row.pid, row.ledger[Counter::ReadRequestedPages]))
             .collect();
-        assert_eq!(rows, [(3, 3), (0, 1_002)], "one row for both");
+        assert_eq!(rows, [(Some(3), 3), (None, 1_002)], "one row for both");
     }
 }

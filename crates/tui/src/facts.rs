@@ -20,6 +20,7 @@ pub fn facts(
     let kind = match of {
         Key::Process(_) => ViewKind::Process,
         Key::File { .. } => ViewKind::File,
+        Key::AllOthers(kind) => *kind,
         Key::Cgroup(_) => ViewKind::Cgroup,
         Key::Device(_) => ViewKind::Device,
         Key::Directory(_) | Key::Unattributed => return Vec::new(),

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{
-    FileRow, Interval, Labels, Ledger, Measured, Missing, ProcessRow, Reason, Residency, Row,
+    FileNumber, FileRow, Interval, Labels, Ledger, Measured, Missing, ProcessRow, Reason,
+    Residency, Row,
 };
 
 use crate::machine::{FileName, ProcessName};
@@ -17,13 +18,13 @@ pub enum Key {
     Process(ProcessName),
     /// A file; two unknown files are equal.
     File {
-        /// `major:minor`.
-        device: String,
-        /// Its inode number.
-        inode: u64,
+        /// Its number.
+        number: FileNumber,
         /// Its path, if known.
         path: Option<PathBuf>,
     },
+    /// All processes, or files, without a row of their own.
+    AllOthers(ViewKind),
     /// A directory, in a tree of files.
     Directory(PathBuf),
     /// A control group by its path; `None` for those that are gone.
@@ -51,14 +52,12 @@ impl Item {
     pub fn file(&self) -> Option<FileName> {
         match &self.key {
             Key::File {
-                device,
-                inode,
+                number,
                 path: Some(path),
             } if !self.deleted && matches!(self.row.labels.path, Measured::Exact(_)) => {
                 Some(FileName {
                     path: path.clone(),
-                    device: device.clone(),
-                    inode: *inode,
+                    number: number.clone(),
                 })
             }
             _ => None,
@@ -67,17 +66,20 @@ impl Item {
 }
 
 fn process_key(process: &ProcessRow) -> Key {
-    Key::Process(ProcessName {
-        pid: process.pid,
-        started: process.started.known(),
-    })
+    let started = process.started.known();
+    match process.pid {
+        Some(pid) => Key::Process(ProcessName { pid, started }),
+        None => Key::AllOthers(ViewKind::Process),
+    }
 }
 
 fn file_key(file: &FileRow) -> Key {
-    Key::File {
-        device: file.device.clone(),
-        inode: file.inode,
-        path: file.path.as_ref().known().cloned(),
+    match &file.number {
+        Some(number) => Key::File {
+            number: number.clone(),
+            path: file.path.as_ref().known().cloned(),
+        },
+        None => Key::AllOthers(ViewKind::File),
     }
 }
 
@@ -157,7 +159,7 @@ pub fn items(kind: ViewKind, interval: &Interval) -> Vec<Item> {
 #[must_use]
 pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
     match of {
-        Key::Process(_) => {
+        Key::Process(_) | Key::AllOthers(ViewKind::Process) => {
             let place = interval
                 .processes
                 .iter()
@@ -173,7 +175,7 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
                 });
             (ViewKind::File, files.collect())
         }
-        Key::File { .. } => {
+        Key::File { .. } | Key::AllOthers(ViewKind::File) => {
             let place = interval.files.iter().position(|file| file_key(file) == *of);
             let units = units(interval);
             let readers = interval
@@ -214,13 +216,17 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
             (ViewKind::Process, items.collect())
         }
         Key::Device(device) => {
-            let files = interval.files.iter().filter(|file| file.device == *device);
+            let is_on = |number: &FileNumber| number.device == *device;
+            let files = interval
+                .files
+                .iter()
+                .filter(|file| file.number.as_ref().is_some_and(is_on));
             (
                 ViewKind::File,
                 files.map(|row| file(row, interval)).collect(),
             )
         }
-        Key::Unattributed => (ViewKind::File, Vec::new()),
+        Key::AllOthers(_) | Key::Unattributed => (ViewKind::File, Vec::new()),
     }
 }
 

@@ -319,8 +319,8 @@ pub(crate) fn name(kind: ViewKind, item: &Item) -> String {
         ViewKind::Process => text(labels.command_line.as_ref().known())
             .or_else(|| text(labels.command.as_ref().known())),
         ViewKind::File => path().or_else(|| match &item.key {
-            Key::File { device, inode, .. } if *inode > 0 || device != "0:0" => {
-                Some(format!("(inode {inode} on {device})"))
+            Key::File { number, .. } => {
+                Some(format!("(inode {} on {})", number.inode, number.device))
             }
             _ => Some(ALL_OTHERS.into()),
         }),
@@ -428,7 +428,9 @@ fn tie(node: &Node) -> (u32, &str, &OsStr) {
             path: Some(path), ..
         }
         | Key::Directory(path) => (0, label, path.as_os_str()),
-        Key::File { device, .. } | Key::Device(device) => (0, label, OsStr::new(device)),
+        Key::File { number, .. } => (0, label, OsStr::new(&number.device)),
+        Key::Device(device) => (0, label, OsStr::new(device)),
+        Key::AllOthers(_) => (0, label, OsStr::new("")),
         Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
         Key::Unattributed => (u32::MAX, label, OsStr::new("")),
     }

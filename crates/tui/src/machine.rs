@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use cachewise_model::{Interval, Measured, Residency};
+use cachewise_model::{FileNumber, Interval, Measured, Residency};
 
 /// Source of intervals.
 pub trait Source {
@@ -35,10 +35,8 @@ pub trait Machine: Send {
 pub struct FileName {
     /// Its path.
     pub path: PathBuf,
-    /// The device of its file system, `major:minor`.
-    pub device: String,
-    /// Its inode number.
-    pub inode: u64,
+    /// Its number.
+    pub number: FileNumber,
 }
 
 /// A process, identified well enough to detect a reused pid.

@@ -272,7 +272,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.set(Counter::ReadRequestedPages, pages);
         ProcessRow {
-            pid,
+            pid: Some(pid),
             started: Measured::Exact(1),
             ppid: Measured::Exact(1),
             command: Measured::Exact("x".into()),
@@ -318,7 +318,7 @@ mod tests {
         let all = gathered.over(WINDOW).expect("ticks");
         assert_eq!(all.elapsed.as_secs(), 5, "all of the time is there");
         assert_eq!(all.processes.len(), 991, "and everybody");
-        let busy = all.processes.iter().find(|process| process.pid == 1);
+        let busy = all.processes.iter().find(|process| process.pid == Some(1));
         assert_eq!(
             busy.map(|busy| busy.ledger[Counter::ReadRequestedPages]),
             Some(100),

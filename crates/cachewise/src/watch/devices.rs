@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_kstat::{Device, DiskStat, Kernel};
-use cachewise_model::{Count, DeviceRow, FileRow, Ledger, Measured, Missing, Reason};
+use cachewise_model::{Count, DeviceRow, FileNumber, FileRow, Ledger, Measured, Missing, Reason};
 
 const NO_DEVICE: Missing = Missing::NotOffered(Reason::NoBlockDevice);
 const NOT_READ: Missing = Missing::Unknown(Reason::DiskstatsNotRead);
@@ -118,13 +118,16 @@ type OfFiles = HashMap<String, (Measured<String>, Ledger, String)>;
 /// Pages requested from the files of each device.
 fn of_files(files: &[FileRow]) -> OfFiles {
     let mut rows: OfFiles = HashMap::new();
-    for file in files.iter().filter(|file| !file.is_all_others()) {
-        let (filesystem, ledger, _) = rows.entry(file.device.clone()).or_insert_with(|| {
+    for file in files {
+        let Some(FileNumber { device, inode }) = &file.number else {
+            continue;
+        };
+        let (filesystem, ledger, _) = rows.entry(device.clone()).or_insert_with(|| {
             let unknown = Measured::Missing(NO_FILES);
-            (unknown, Ledger::default(), file.device.clone())
+            (unknown, Ledger::default(), device.clone())
         });
         // The device itself, as a file, is on no file system.
-        if filesystem.missing().is_some() && file.inode != 0 {
+        if filesystem.missing().is_some() && *inode != 0 {
             filesystem.clone_from(&file.filesystem);
         }
         *ledger += &file.ledger;

@@ -252,20 +252,20 @@ fn uses(
         file_places.insert(id, interval.files.len());
         interval.files.push(row);
     }
-    let mut process_places: HashMap<ProcessId, usize> = HashMap::new();
+    let mut process_places: HashMap<Option<ProcessId>, usize> = HashMap::new();
     for (id, row) in account::process_rows(snapshot, names) {
         process_places.insert(id, interval.processes.len());
         interval.processes.push(row);
     }
-    let nobody = ProcessId { tgid: 0, start: 0 };
     interval.uses = snapshot
         .rows
         .iter()
         .filter_map(|row| {
             // Rows that did not fit into the table are on the row of all others.
-            let process = row.process.or(row.file.is_none().then_some(nobody));
+            let has_row = row.process.is_some() || row.file.is_none();
+            let process = has_row.then(|| process_places.get(&row.process)).flatten();
             Some(Use {
-                process: process.and_then(|id| process_places.get(&id).copied()),
+                process: process.copied(),
                 file: *file_places.get(&row.file)?,
                 ledger: match row.process {
                     Some(_) => account::of_tasks(row.ledger.clone()),

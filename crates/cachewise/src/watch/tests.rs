@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cachewise_kstat::{Device, Kernel};
-use cachewise_model::{Counter, Interval, Ledger, Measured, Missing, Reason};
+use cachewise_model::{Counter, FileNumber, Interval, Ledger, Measured, Missing, Reason};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 use super::Watch;
@@ -82,11 +82,14 @@ impl Known {
     /// The interval's counts for this file, in total and by process.
     fn told(&self, interval: &Interval) -> (Ledger, Vec<(u32, Ledger)>) {
         let meta = self.file.metadata().unwrap();
-        let device = Device::from_stat(meta.dev()).to_string();
+        let number = FileNumber {
+            device: Device::from_stat(meta.dev()).to_string(),
+            inode: meta.ino(),
+        };
         let place = interval
             .files
             .iter()
-            .position(|row| (row.inode, &row.device) == (meta.ino(), &device));
+            .position(|row| row.number.as_ref() == Some(&number));
         let Some(place) = place else {
             return Default::default();
         };
@@ -96,7 +99,7 @@ impl Known {
             .filter(|used| used.file == place)
             .filter_map(|used| {
                 let process = &interval.processes[used.process?];
-                Some((process.pid, used.ledger.clone()))
+                Some((process.pid?, used.ledger.clone()))
             })
             .collect();
         (interval.files[place].ledger.clone(), by_process)
@@ -247,7 +250,11 @@ fn per_process_counts_match_ground_truth() {
         ] {
             let read = of_tasks(ledger.clone());
             assert_eq!(by, [(pid, read)], "the reader's counts are the file's");
-            let row = sum.processes.iter().find(|row| row.pid == pid).unwrap();
+            let row = sum
+                .processes
+                .iter()
+                .find(|row| row.pid == Some(pid))
+                .unwrap();
             assert_eq!(
                 row.ledger.evicted_pages().missing().map(Missing::reason),
                 Some(Reason::EvictionsNotAttributed),
@@ -261,7 +268,11 @@ fn per_process_counts_match_ground_truth() {
                 "the file is a part of its reads"
             );
         }
-        let miss_row = sum.processes.iter().find(|row| row.pid == pids[1]).unwrap();
+        let miss_row = sum
+            .processes
+            .iter()
+            .find(|row| row.pid == Some(pids[1]))
+            .unwrap();
         assert!(
             miss_row.device_read_bytes.known() >= Some(FILE),
             "misses were read from the device: {:?}",
@@ -273,7 +284,11 @@ fn per_process_counts_match_ground_truth() {
                 .iter()
                 .find(|row| row.path == Measured::Exact(group.name()))
                 .expect("the group has a row");
-            let dd = sum.processes.iter().find(|row| row.pid == pids[0]).unwrap();
+            let dd = sum
+                .processes
+                .iter()
+                .find(|row| row.pid == Some(pids[0]))
+                .unwrap();
             assert_eq!(
                 row.ledger, dd.ledger,
                 "the group's counts are those of its only process"

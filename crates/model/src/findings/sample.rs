@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
 use crate::measured::{Measured, Missing};
-use crate::parts::{CgroupRow, FileRow, ProcessRow};
+use crate::parts::{CgroupRow, FileNumber, FileRow, ProcessRow};
 use crate::reason::Reason;
 use crate::source::Source;
 use crate::system::System;
@@ -48,8 +48,10 @@ pub(crate) fn file(path: &str, size: u64) -> FileRow {
         path: Measured::Exact(PathBuf::from(path)),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
-        device: "8:1".into(),
-        inode: 12,
+        number: Some(FileNumber {
+            device: "8:1".into(),
+            inode: 12,
+        }),
         size_bytes: Measured::Exact(size),
         resident_before_pages: Measured::Exact(0),
         resident_after_pages: Measured::Exact(0),
@@ -83,7 +85,7 @@ pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
         ledger.set(*counter, *count);
     }
     ProcessRow {
-        pid,
+        pid: Some(pid),
         started: Measured::Exact(1),
         ppid: Measured::Exact(1),
         command: Measured::Exact("dd".into()),

@@ -25,22 +25,22 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         return Vec::new();
     }
     let worth = WORTH.pages_ceil(interval.page()).0;
-    let mut found: Vec<(u64, &ProcessRow)> = interval
+    let mut found: Vec<(u64, u32, &ProcessRow)> = interval
         .processes
         .iter()
-        .filter(|process| !process.is_all_others())
         .filter_map(|process| {
+            let pid = process.pid?;
             let fetched = fetched(process).exact().filter(|pages| *pages >= worth)?;
             let asked = asked(process).exact()?;
-            (fetched.saturating_mul(PART) >= asked).then_some((fetched, process))
+            (fetched.saturating_mul(PART) >= asked).then_some((fetched, pid, process))
         })
         .collect();
-    found.sort_by_key(|(fetched, process)| (Reverse(*fetched), process.pid));
+    found.sort_by_key(|(fetched, pid, _)| (Reverse(*fetched), *pid));
     let further = found.len().saturating_sub(super::heaviest::NAMED) as u64;
     let mut findings: Vec<Finding> = found
         .into_iter()
         .take(super::heaviest::NAMED)
-        .map(|(_, process)| finding(process))
+        .map(|(_, pid, process)| finding(pid, process))
         .collect();
     if let (Some(last), true) = (findings.last_mut(), further > 0) {
         last.figures
@@ -67,14 +67,13 @@ fn asked(process: &ProcessRow) -> Count {
     reads.plus(process.ledger.get(Counter::FaultRequests))
 }
 
-fn finding(process: &ProcessRow) -> Finding {
+fn finding(pid: u32, process: &ProcessRow) -> Finding {
     let (fetched, asked) = (fetched(process), asked(process));
     let name = process
         .command
         .as_ref()
         .known()
         .map_or_else(|| "?".to_owned(), |name| crate::escaped(name).into_owned());
-    let pid = process.pid;
     Finding {
         id: ID,
         severity: Severity::Info,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Lost, Measured,
-    Missing, ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger,
+    Lost, Measured, Missing, ProcessRow, Reason, Source, System,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
 use cachewise_units::{Bytes, PageSize};
@@ -89,7 +89,8 @@ fn process() -> impl Strategy<Value = ProcessRow> {
         .prop_map(
             |((pid, started, ppid), command, cgroup, exit, cpu_seconds, read, written, ledger)| {
                 ProcessRow {
-                    pid,
+                    // All others have neither number nor name.
+                    pid: (pid > 0 || command.missing().is_none()).then_some(pid),
                     started,
                     ppid,
                     command,
@@ -107,17 +108,22 @@ fn process() -> impl Strategy<Value = ProcessRow> {
 fn file() -> impl Strategy<Value = FileRow> {
     let flags = (any::<bool>(), any::<bool>(), 0..4_u64);
     (path(), flags, name(), count(), count(), count(), ledger()).prop_map(
-        |(path, (deleted, direct, inode), filesystem, size, before, after, ledger)| FileRow {
-            path,
-            deleted,
-            filesystem,
-            device: format!("8:{inode}"),
-            inode,
-            size_bytes: size,
-            resident_before_pages: before,
-            resident_after_pages: after,
-            ledger,
-            direct,
+        |(path, (deleted, direct, inode), filesystem, size, before, after, ledger)| {
+            let is_one = inode > 0 || path.missing().is_none();
+            FileRow {
+                path,
+                deleted,
+                filesystem,
+                number: is_one.then(|| FileNumber {
+                    device: format!("8:{inode}"),
+                    inode,
+                }),
+                size_bytes: size,
+                resident_before_pages: before,
+                resident_after_pages: after,
+                ledger,
+                direct,
+            }
         },
     )
 }
@@ -209,7 +215,7 @@ pub fn second(number: u64) -> Sample {
         Measured::Exact(place as u64 * 1000 + number)
     }));
     let mut process = ProcessRow {
-        pid: 7,
+        pid: Some(7),
         started: Measured::Exact(70),
         ppid: Measured::Exact(1),
         command: Measured::Exact("dd".into()),

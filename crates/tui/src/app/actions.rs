@@ -137,8 +137,8 @@ impl App {
         }
         let (kind, _) = item::parts(&key, &interval);
         let what = match &key {
-            Key::Process(_) => "files of",
-            Key::File { .. } => "readers and writers of",
+            Key::Process(_) | Key::AllOthers(ViewKind::Process) => "files of",
+            Key::File { .. } | Key::AllOthers(_) => "readers and writers of",
             Key::Directory(_) => "files under",
             Key::Cgroup(_) => "processes in",
             Key::Device(_) | Key::Unattributed => "files on",

@@ -120,7 +120,7 @@ impl App {
         if self.with_arguments {
             let alive = |name: &ProcessName| {
                 let is_it = |process: &cachewise_model::ProcessRow| {
-                    process.pid == name.pid && process.started.known() == name.started
+                    process.pid == Some(name.pid) && process.started.known() == name.started
                 };
                 interval.processes.iter().any(is_it)
             };

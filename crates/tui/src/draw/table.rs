@@ -276,7 +276,7 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
     };
     let room = room.saturating_sub(indent + 2);
     let name = match node.key {
-        Key::Process(_) => cut(&name, room),
+        Key::Process(_) | Key::AllOthers(ViewKind::Process) => cut(&name, room),
         _ => cut_path(&name, room),
     };
     format!("{}{mark}{name}", " ".repeat(indent))
@@ -322,7 +322,7 @@ fn why_empty(app: &App) -> String {
 fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
     let shown = app.shown.as_deref();
     let (what, has_others) = match of {
-        Key::Process(_) | Key::File { .. } | Key::Unattributed => {
+        Key::Process(_) | Key::File { .. } | Key::AllOthers(_) | Key::Unattributed => {
             return "use of files by process is not recorded: `cachewise top` shows it live, `cachewise run -- \
                     COMMAND` tells it of a command"
                 .into();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Interval, Ledger, Measured, ProcessRow,
-    Reason, Source, System, Use,
+    Backend, CgroupRow, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger, Measured,
+    ProcessRow, Reason, Source, System, Use,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -68,6 +68,7 @@ pub fn process_without_a_name() -> ProcessRow {
     ProcessRow {
         command: Measured::not_offered(Reason::SummedUp),
         cgroup: Measured::not_offered(Reason::SummedUp),
+        pid: None,
         ..process(0, 0, "", "", reads(100, 10))
     }
 }
@@ -85,7 +86,7 @@ pub fn reads(pages: u64, misses: u64) -> Ledger {
 /// A running process.
 pub fn process(pid: u32, ppid: u32, command: &str, cgroup: &str, ledger: Ledger) -> ProcessRow {
     ProcessRow {
-        pid,
+        pid: Some(pid),
         started: Measured::Exact(u64::from(pid) * 1000),
         ppid: Measured::Exact(ppid),
         command: Measured::Exact(command.into()),
@@ -104,8 +105,10 @@ pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
         path: Measured::Exact(path.into()),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
-        device: "254:1".into(),
-        inode,
+        number: Some(FileNumber {
+            device: "254:1".into(),
+            inode,
+        }),
         size_bytes: Measured::Exact(size),
         resident_before_pages: Measured::unknown(Reason::NotAskedEachTime),
         resident_after_pages: Measured::unknown(Reason::NotAskedEachTime),

@@ -34,7 +34,7 @@ fn operations_ask_first_and_show_their_command() {
     };
     assert_eq!(act.verb, Verb::Evict, "the requested one");
     assert_eq!(
-        act.files[0].inode, 12,
+        act.files[0].number.inode, 12,
         "on the file itself, not only its name"
     );
     assert!(view.shows("evict is at work"), "while it works: {view}");

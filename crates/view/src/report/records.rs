@@ -3,8 +3,8 @@
 use std::io;
 
 use cachewise_model::{
-    FIELDS, Field, FileRow, Interval, Kind, Ledger, Measured, NOT_APPLICABLE, Reason, Row, Unit,
-    Value,
+    FIELDS, Field, FileNumber, FileRow, Interval, Kind, Ledger, Measured, NOT_APPLICABLE, Reason,
+    Row, Unit, Value,
 };
 
 use super::lost_text;
@@ -47,8 +47,10 @@ fn any_file() -> Row {
         path: Measured::unknown(Reason::NotMeasured),
         deleted: false,
         filesystem: Measured::unknown(Reason::NotMeasured),
-        device: String::new(),
-        inode: 0,
+        number: Some(FileNumber {
+            device: String::new(),
+            inode: 0,
+        }),
         size_bytes: Measured::unknown(Reason::NotMeasured),
         resident_before_pages: Measured::unknown(Reason::NotMeasured),
         resident_after_pages: Measured::unknown(Reason::NotMeasured),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, Diagnosis, Exit, FileRow, Interval, Ledger, Lost, Measured,
-    ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Counter, Diagnosis, Exit, FileNumber, FileRow, Interval, Ledger, Lost,
+    Measured, ProcessRow, Reason, Source, System,
 };
 use cachewise_units::PageSize;
 
@@ -52,8 +52,10 @@ pub(crate) fn cold() -> Interval {
         path: Measured::Exact("/data/file".into()),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
-        device: "8:1".into(),
-        inode: 12,
+        number: Some(FileNumber {
+            device: "8:1".into(),
+            inode: 12,
+        }),
         size_bytes: Measured::Exact(512 << 20),
         resident_before_pages: Measured::Exact(0),
         resident_after_pages: Measured::Exact(131_072),
@@ -61,7 +63,7 @@ pub(crate) fn cold() -> Interval {
         direct: false,
     });
     interval.processes.push(ProcessRow {
-        pid: 4321,
+        pid: Some(4321),
         started: Measured::Exact(4321),
         ppid: Measured::Exact(4320),
         command: Measured::Exact("dd".into()),

@@ -83,13 +83,13 @@ pub(crate) fn devices(interval: &Interval, options: ReportOptions) -> String {
 
 /// The name of a file in a table.
 fn file_name(file: &FileRow) -> String {
-    if file.is_all_others() {
+    let Some(number) = &file.number else {
         return ALL_OTHERS.to_owned();
-    }
+    };
     let name = match &file.path {
         Measured::Exact(path) => path_text(path),
         Measured::Estimated(path, _) => format!("~{}", path_text(path)),
-        Measured::Missing(_) => format!("? (inode {} on {})", file.inode, file.device),
+        Measured::Missing(_) => format!("? (inode {} on {})", number.inode, number.device),
     };
     if file.deleted {
         format!("{name} (deleted)")
@@ -272,10 +272,10 @@ mod tests {
         let mut interval = sample::cold();
         let mut rest = interval.files[0].clone();
         rest.path = Measured::unknown(Reason::SumOfOthers);
-        (rest.device, rest.inode) = ("0:0".into(), 0);
+        rest.number = None;
         interval.files.push(rest);
         let mut rest = interval.processes[0].clone();
-        (rest.pid, rest.command) = (0, Measured::unknown(Reason::SumOfOthers));
+        (rest.pid, rest.command) = (None, Measured::unknown(Reason::SumOfOthers));
         interval.processes.push(rest);
         for (text, title) in [
             (files(&interval, Place::Run, options(120, 10)), "files"),

@@ -19,7 +19,7 @@ pub(crate) fn night() -> Statistics {
         ledger.set(Counter::ReadRequestedPages, pages);
         ledger.derive_hits();
         ProcessRow {
-            pid,
+            pid: (pid > 0).then_some(pid),
             started: Measured::Exact(pid.into()),
             ppid: Measured::Exact(1),
             command: match pid {

@@ -198,8 +198,11 @@ fn processes(
         if fetched == Some(0) && row.device_read_bytes.known() == Some(0) {
             continue;
         }
-        let of_this = of_all.or(running.contains(id).then_some(Reason::UserStillRuns));
-        let bytes = on_device.get(id).copied().unwrap_or(Measured::Exact(0));
+        let of_this = of_all.or(id
+            .is_some_and(|id| running.contains(&id))
+            .then_some(Reason::UserStillRuns));
+        let bytes = id.and_then(|id| on_device.get(&id)).copied();
+        let bytes = bytes.unwrap_or(Measured::Exact(0));
         let has_failed = row.ledger[Counter::DirectReadFailedRequests] > 0;
         let used = DeviceUse {
             on_device_bytes: bytes,

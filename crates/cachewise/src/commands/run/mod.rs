@@ -141,11 +141,14 @@ fn left_running(interval: &Interval) -> Option<String> {
     if interval.run().followed.is_some() {
         return None;
     }
-    let running = interval.processes.iter().filter(|process| {
-        // The row of all others has no process of its own.
-        process.exit == Exit::Running && process.pid != 0
-    });
-    let pids: Vec<String> = running.map(|process| process.pid.to_string()).collect();
+    let running = interval
+        .processes
+        .iter()
+        .filter(|process| process.exit == Exit::Running);
+    // The row of all others has no process of its own.
+    let pids: Vec<String> = running
+        .filter_map(|process| Some(process.pid?.to_string()))
+        .collect();
     let first = pids.first()?;
     let subject = match pids.len() {
         1 => "1 process of this run is".to_owned(),

@@ -55,7 +55,8 @@ fn open_it(
     let inode = Inode::of_fd(file.as_fd()).map_err(|error| error.to_string())?;
     let device = format!("{}:{}", inode.device.0, inode.device.1);
     // The counters hold no inode for a block device.
-    let is_same = device == name.device && (name.inode == 0 || inode.number == name.inode);
+    let is_same = device == name.number.device
+        && (name.number.inode == 0 || inode.number == name.number.inode);
     match is_same {
         true => Ok((file, inode)),
         false => Err(format!("{}: {ANOTHER}", name.path.display())),

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use cachewise_model::{
-    CgroupRow, DeviceRow, Exit, Field, FileRow, Interval, Ledger, Measured, Missing, ProcessRow,
-    Reason, Row, System, Unit, field,
+    CgroupRow, DeviceRow, Exit, Field, FileNumber, FileRow, Interval, Ledger, Measured, Missing,
+    ProcessRow, Reason, Row, System, Unit, field,
 };
 use cachewise_tui::ViewKind;
 
@@ -38,7 +38,7 @@ pub fn nobody_knows(kind: ViewKind, interval: &Interval, missing: Missing) -> Ro
 fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
     let mut row = match kind {
         ViewKind::Process => ProcessRow {
-            pid: 1,
+            pid: Some(1),
             started: Measured::Missing(missing),
             ppid: Measured::Missing(missing),
             command: Measured::Missing(missing),
@@ -54,8 +54,10 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
             path: Measured::Missing(missing),
             deleted: false,
             filesystem: Measured::Missing(missing),
-            device: String::new(),
-            inode: 1,
+            number: Some(FileNumber {
+                device: String::new(),
+                inode: 1,
+            }),
             size_bytes: Measured::Missing(missing),
             resident_before_pages: Measured::Missing(missing),
             resident_after_pages: Measured::Missing(missing),

@@ -296,7 +296,7 @@ fn wrong_bytes_of_a_device_violate_its_bounds_and_are_marked() {
             Verdict::Broken => {
                 let row = interval.processes.iter().find(|row| {
                     row.device_read_bytes.estimate() == Some(Reason::DeviceContradicts)
-                        && process == format!("cat ({})", row.pid)
+                        && row.pid.is_some_and(|pid| process == format!("cat ({pid})"))
                 });
                 let row = row.expect("the row is marked");
                 let missed = row.ledger.get(Counter::ReadMissedPages);
