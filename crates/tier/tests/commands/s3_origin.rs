@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::http::{Act, MODIFIED, answer};
 use crate::http_origin::{AGAIN, ONCE, ends_in_an_error};
 use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, names, number_of, origin, write};
-use crate::s3_server::{Bucket, alone};
+use crate::s3_server::{Bucket, PAGE, alone};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
@@ -38,7 +38,7 @@ fn files() {
     let files = origin(&scratch, 3, 300_000);
     write(&files.join("f/a b+%25 é"), &bytes_of(7, 1_000));
     // More than a page of a list has.
-    let Some(bucket) = Bucket::start("an origin that is a bucket", &files, 1_003) else {
+    let Some(bucket) = Bucket::start("an origin that is a bucket", &files, PAGE + 3) else {
         return;
     };
     let get = |arguments: &[&str]| {
@@ -91,7 +91,7 @@ fn files() {
     let many = json(&mut bucket.cachewise(&many), "more than a page");
     assert_eq!(
         many["files"].as_array().map(Vec::len),
-        Some(1_003),
+        Some(PAGE + 3),
         "all pages"
     );
 

@@ -10,6 +10,9 @@ use crate::support::*;
 /// Boto3 comes with it.
 const MOTO: &str = "moto[s3,server]>=5,<6";
 
+/// Objects that a page of a list has at most; those of S3 have 1,000, which take seconds to make.
+pub const PAGE: usize = 100;
+
 /// Makes a bucket with the files of a directory below a prefix, and a user; from then on the server looks at
 /// signatures. Prints the user's keys. Arguments: the server, the directory, how many small objects more.
 const SET_UP: &str = "
@@ -30,6 +33,7 @@ for directory, _, names in os.walk(root):
 s3.put_object(Bucket='bucket', Key='some data/marked/', Body=b'')
 for number in range(many):
     s3.put_object(Bucket='bucket', Key='many/%d' % number, Body=b'x')
+assert not many or s3.list_objects_v2(Bucket='bucket', Prefix='many/')['IsTruncated'], 'a list of one page'
 text = {'Content-Type': 'text/plain'}
 urllib.request.urlopen(urllib.request.Request(url + '/moto-api/reset-auth', b'0', text, method='POST'))
 print(key['AccessKeyId'], key['SecretAccessKey'])
@@ -98,6 +102,7 @@ impl Bucket {
                     "-p",
                     &port.to_string(),
                 ])
+                .env("MOTO_S3_DEFAULT_MAX_KEYS", PAGE.to_string())
                 .env_remove("INITIAL_NO_AUTH_ACTION_COUNT");
             command
         })?;
