@@ -106,7 +106,7 @@ impl BackEnd {
         }
     }
 
-    /// Whether what it counts is exact.
+    /// Returns whether its counts are exact.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         !matches!(self, BackEnd::Procfs)

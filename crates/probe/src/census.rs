@@ -54,23 +54,23 @@ mod state {
     pub const AGAIN: u32 = 3;
 }
 
-/// How long a run in the kernel may take. Nothing else happens on that CPU meanwhile.
+/// Time limit of a run in the kernel, which blocks its CPU.
 const RUN_TIME: Duration = Duration::from_micros(500);
 
-/// How often the list of super blocks is read anew if one is taken off it just then. Reading it takes
+/// Maximum attempts to read the list of super blocks, if one is removed from it during the read, which takes
 /// some microseconds.
 const COLLECT_TRIES: u32 = 64;
 
-/// How often the ring may be said to be full with nothing in it.
+/// Maximum number of reports that the ring is full while it is empty.
 const STUCK_TRIES: u32 = 16;
 
 /// Selection of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
-    /// Those with pages in the cache.
+    /// Inodes with pages in the cache.
     #[default]
     Cached,
-    /// Those that have none left, and of which the kernel remembers that reclaim took some.
+    /// Inodes without pages in the cache, some of which the kernel remembers as reclaimed.
     Evicted,
     /// Both.
     Both,
@@ -79,11 +79,11 @@ pub enum Select {
 /// Options of a census.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Which inodes.
+    /// The inodes to report.
     pub select: Select,
-    /// With names. Without, a census of many small files takes less than half the time.
+    /// Report names. Without names, a census of many small files takes less than half the time.
     pub names: bool,
-    /// How many inodes a run in the kernel may visit, at most [`Options::MOST_INODES_PER_RUN`].
+    /// Maximum inodes that a run in the kernel visits, up to [`Options::MOST_INODES_PER_RUN`].
     pub inodes_per_run: u32,
 }
 

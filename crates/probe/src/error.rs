@@ -36,15 +36,15 @@ pub enum Error {
          that can be hooked into, nor sys_exit"
     )]
     NoBackEnd,
-    /// The kernel's description of its own types is missing or not to be understood.
+    /// The kernel's description of its own types is missing or malformed.
     #[error(
         "cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)",
         cachewise_units::escaped(path)
     )]
     KernelTypes {
-        /// Where they were looked for.
+        /// The searched path.
         path: std::path::PathBuf,
-        /// Why not.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// A map of the attached probe could not be read or written.
@@ -71,11 +71,11 @@ pub enum Error {
         "the probe's {what} has {found} bytes where {expected} are needed: this is a bug in cachewise"
     )]
     Shape {
-        /// Which structure.
+        /// The structure.
         what: &'static str,
-        /// How many bytes came.
+        /// Its size in bytes.
         found: usize,
-        /// How many it should have.
+        /// The expected size in bytes.
         expected: usize,
     },
     /// More files than a probe can watch.
@@ -123,7 +123,8 @@ impl Error {
         }
     }
 
-    /// Whether there is no bpf(2) at all: it is not in this kernel (`CONFIG_BPF_SYSCALL`), or a seccomp filter says so.
+    /// Returns whether bpf(2) is not available at all: this kernel lacks it (`CONFIG_BPF_SYSCALL`), or a seccomp filter
+    /// refuses it.
     #[must_use]
     pub fn lacks_bpf(&self) -> bool {
         match self {

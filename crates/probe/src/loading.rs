@@ -1,10 +1,10 @@
-//! Shared by all objects that libbpf loads: where they live, and what libbpf prints.
+//! Storage and messages of libbpf, shared by all objects that it loads.
 
 use std::mem::MaybeUninit;
 
 use libbpf_rs::OpenObject;
 
-/// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
+/// Storage of libbpf-rs for the open object, which has to outlive the skeleton and not move.
 pub(crate) struct Storage(*mut MaybeUninit<OpenObject>);
 
 impl Storage {

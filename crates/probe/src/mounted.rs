@@ -1,5 +1,5 @@
-//! Where file systems were mounted when they were first used: they may be gone by the time of the report, and others
-//! have their device numbers.
+//! Mounts of file systems at their first use: at the time of the report they may be unmounted, and their device numbers
+//! reused.
 
 use std::path::{Path, PathBuf};
 

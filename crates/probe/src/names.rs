@@ -144,8 +144,8 @@ impl Records {
 }
 
 impl FileRecord {
-    /// Whether it may be called something else soon: a file without a name can be linked to one, and overlayfs copies
-    /// up to a file that it renames when it is complete.
+    /// Returns whether its name may change soon: a file without a name can be linked to one, and overlayfs copies up to
+    /// a file that it renames when it is complete.
     fn is_temporary(&self) -> bool {
         let name = self.path.as_deref().and_then(Path::file_name);
         let is_numbered = name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"#"));
@@ -208,7 +208,7 @@ pub(crate) struct Names {
 struct Shared {
     /// Locked while it is read: it has one reader at a time.
     ring: Mutex<RingBuffer<'static>>,
-    /// Where the ring puts what it has; never locked by anybody who then wants the ring.
+    /// Destination of the ring's records. Lock order: a thread that holds this lock must not lock the ring.
     arrivals: Arc<Mutex<Arrivals>>,
     _map: MapHandle,
 }

@@ -48,7 +48,7 @@ const BESIDE: [&str; 22] = [
     "on_exit",
 ];
 
-/// Which programs an object is opened for.
+/// Programs for which an object is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     All,

@@ -10,16 +10,16 @@ use crate::skeleton::types;
 pub enum Scope {
     /// The whole machine.
     System,
-    /// Of every process that this process starts from now on, and of those under it; not its own.
+    /// All processes that this process starts from now on, and their descendants; not this process.
     Children,
-    /// Of this thread group, those under it, and those that they start.
+    /// This thread group, its descendants, and processes that they start.
     Process(u32),
 }
 
-/// How finely the counts are kept.
+/// Granularity of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// One sum. Costs least.
+    /// One sum, with the lowest overhead.
     Totals,
     /// A row for each process and file.
     Rows,
@@ -58,20 +58,19 @@ pub struct Options {
     pub cgroup_v1: bool,
     /// Only these files, at most [`Options::MAX_FILES`]; empty: all.
     pub files: Vec<WantedFile>,
-    /// Watch buffered writes only on file systems that are mounted now. A probe starts sooner without
-    /// the programs of the others; writes to one that is mounted later are then known to be missing.
+    /// Watch buffered writes only on file systems that are mounted now. A probe starts faster without the programs of
+    /// the others; writes to a file system that is mounted later are reported as missing.
     pub mounted_only: bool,
-    /// Maximum rows of [`Detail::Rows`]; the rest is summed up on one row, and reported as lost. The kernel takes
-    /// [`Options::table_bytes`] for them.
+    /// Maximum rows of [`Detail::Rows`]; one row sums the rest, which is reported as lost. They take
+    /// [`Options::table_bytes`] of kernel memory.
     pub max_rows: u32,
-    /// Each snapshot has what was counted since the one before, not since the start. The tables of rows
-    /// are emptied each time, so that they have room for as long as the watch goes on; it takes twice
-    /// the memory.
+    /// Count in intervals: each snapshot has the counts since the previous one, not since the start. It empties the
+    /// tables of rows, so that a long watch does not fill them; they take twice the memory.
     pub stretches: bool,
-    /// Counts the pages as well that tasks out of scope insert into files that have a row
+    /// Also count pages that tasks out of scope insert into files that have a row
     /// ([`Snapshot::outside`](crate::Snapshot::outside)): a file's residency follows from all inserts.
     pub outside: bool,
-    /// The ways to count that may be used; those before others in [`BackEnd::ALL`] are preferred.
+    /// Permitted back-ends, preferred in the order of [`BackEnd::ALL`].
     pub back_ends: Vec<BackEnd>,
 }
 

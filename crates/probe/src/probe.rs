@@ -445,14 +445,14 @@ fn look_again(programs: &Programs, nameless: &[u64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether running a program failed because the CPU is offline.
+/// Returns whether a program could not run because its CPU is offline.
 fn is_offline(error: &libbpf_rs::Error) -> bool {
     // libbpf-rs keeps the number to itself; its text is the standard library's.
     let offline = std::io::Error::from(rustix::io::Errno::NXIO).to_string();
     format!("{error:#}").contains(&offline)
 }
 
-/// Whether a process id means the same in /proc and to this process.
+/// Returns whether process ids in /proc are those of this process's PID namespace.
 fn proc_is_ours() -> bool {
     let own = std::process::id().to_string();
     std::fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == own.as_str())

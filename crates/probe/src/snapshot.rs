@@ -58,38 +58,38 @@ pub enum FileKind {
 /// Properties of a file other than its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// The path in this process's mount namespace, if any mount there shows it; of a file system that is
-    /// unmounted since, as it was seen when it was first used.
+    /// The path in this process's mount namespace, if a mount there shows it; if the file system was unmounted
+    /// since, the path at its first use.
     pub path: Option<PathBuf>,
-    /// From the root of its file system. Where that is more than 256 levels or 4,096 bytes away it is a
-    /// relative path that begins with `…`, and [`path`](FileInfo::path) is not known.
+    /// Path from the root of its file system. A path of more than 256 levels or 4,096 bytes is cut to a relative path
+    /// that begins with `…`, and [`path`](FileInfo::path) is unknown.
     pub path_in_file_system: Option<PathBuf>,
-    /// It had no name when it was last looked at.
+    /// It had no name at its last record.
     pub deleted: bool,
     /// Its kind.
     pub kind: FileKind,
     /// The file system's type, as in mountinfo.
     pub file_system: Option<String>,
-    /// When first seen.
+    /// Size at the first event.
     pub size: Bytes,
-    /// In the page cache just before the first event that this probe counted for it.
+    /// Resident pages just before the first event that this probe counted for it.
     pub resident_before: Pages,
-    /// The process of that event had one thread. Where it had more, another thread may have been between an insert and
-    /// its event: the page is in `resident_before` and is counted as inserted.
+    /// The process of that event had one thread. With more, another thread may have been between an insert and its
+    /// event: that page is in `resident_before` and also counted as inserted.
     pub first_used_alone: bool,
     /// The file system reports buffered writes, so that write counts are complete.
     pub writes_are_seen: bool,
 }
 
-/// A process's own account, since the probe follows it; of the whole system since the probe was attached,
-/// or since the process began, whichever was later.
+/// A process's own account since the probe follows it. For the whole system: since the probe was attached or the
+/// process began, whichever was later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Which process.
+    /// The process.
     pub id: ProcessId,
     /// Its process id here: 0 if it is not in this process's PID namespace.
     pub pid: u32,
-    /// Its parent's when last looked at.
+    /// The process id of its parent at the last record.
     pub parent: u32,
     /// Its command name, at most 15 bytes.
     pub command: String,
@@ -152,36 +152,36 @@ pub struct Row {
 /// Events that could not be counted exactly; all zero means exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Events booked on the overflow row, the table being full: sums are right, files are not named.
+    /// Events booked on the overflow row because the table was full: sums are right, files are not named.
     pub rows: u64,
-    /// Events of tasks for which the kernel gave no storage: memory is short; or, to Linux 6.19, a task that was
-    /// interrupted while its own was made or freed keeps others of its CPU from having theirs made
-    /// (`bpf_task_storage_busy`). The task's next event tries again.
+    /// Events of tasks for which the kernel provided no storage: memory is short; or, up to Linux 6.19, a task that was
+    /// interrupted while its storage was made or freed blocks the storage of others on its CPU
+    /// (`bpf_task_storage_busy`). The next event of the task tries again.
     pub tasks: u64,
-    /// Files whose name did not get through.
+    /// Files whose name was lost.
     pub names: u64,
-    /// Pages whose readahead state was lost: they count as reused when read.
+    /// Pages whose readahead state was lost: their first read counts as a hit without readahead.
     pub prefetch_pages: u64,
     /// Direct requests whose completion cannot be matched.
     pub direct_requests: u64,
-    /// Requests of io_uring whose events and completion cannot be matched: the probe's table of those in flight is
+    /// io_uring requests whose events and completion cannot be matched, because the probe's table of requests in flight is
     /// full. They can count more than once.
     pub uring_requests: u64,
-    /// Times that a process found no room in the process table.
+    /// Times that the process table was full.
     pub processes: u64,
-    /// Files unused for long that gave their place to others: what becomes of their pages is not counted
-    /// until they are used again.
+    /// Files that were unused for long and were dropped from the table: evictions and refaults of their pages are not
+    /// counted until they are used again.
     pub forgotten: u64,
-    /// Events during which a program was already running on that CPU, so that the kernel skipped it; and
-    /// CPUs that were so busy that what they hold back could not be booked.
+    /// Events that the kernel skipped because the program was already running on that CPU, and CPUs that were too busy to
+    /// book the counts that they hold.
     pub skipped: u64,
-    /// Calls that were seen to begin and not to end, of kprobes: reads whose hits, and direct requests
-    /// whose bytes, are not counted.
+    /// Calls whose return was not seen (kprobes): the hits of these reads, and the bytes of these direct requests, are
+    /// not counted.
     pub returns: u64,
 }
 
 impl Lost {
-    /// Whether nothing was lost.
+    /// Returns whether nothing was lost.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Lost::default()
@@ -203,7 +203,7 @@ impl Lost {
     }
 }
 
-/// Counts since the probe was attached; or, with [intervals](crate::Options::stretches), since the last snapshot.
+/// Counts since the probe was attached; with intervals ([`Options`](crate::Options)), since the last snapshot.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The sum of all rows.

@@ -55,7 +55,7 @@ impl Stretches {
         self.grace.wait()
     }
 
-    /// Whether it is time for files to say their names again.
+    /// Returns whether files should send their names again.
     pub(crate) fn names_are_old(&mut self) -> bool {
         let old = self.named.elapsed() >= NAMES_LAST;
         if old {
@@ -158,7 +158,7 @@ impl Stretches {
     }
 }
 
-/// Whether a round of naming lies before the one before `round`; the kernel's number of it wraps around.
+/// Returns whether a round of naming is older than the one before `round`; the kernel's counter wraps around.
 const fn is_old(sent: u32, round: u32) -> bool {
     round.wrapping_sub(sent) >= 2
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages that come twice for one read: memory is short, and what was there or on its way when the read began
- * is thrown out before the read gets to it. It is one page that was asked for, and one miss.
+ * Pages inserted twice for one read: memory is short, and a page that was resident or on its way when the read
+ * began is evicted before the read reaches it. It counts as one requested page and one miss.
  *
- * Not told apart, and counted each time that they come: pages of calls that have no number (`is_numbered`).
+ * Pages of calls without a number (`is_numbered`) count at each insertion: no two of those calls differ.
  */
 #ifndef CACHEWISE_AGAIN_H
 #define CACHEWISE_AGAIN_H
 
-/* Of a task's call: 64 pages of what it reads. (Numbers of tasks come again; with the times of their starts, no.) */
+/* A chunk of 64 pages that a task's call reads. (Task numbers are reused; a number with a start time is not.) */
 struct again_key {
 	u64 mapping, chunk;
 	u32 task, started;
 };
 
-/* A bit for each: brought in for the call; and found by it, having been brought in ahead. */
+/* A bit for each page: `missed` was inserted for the call, `used` was inserted ahead of it and then found by it. */
 struct again {
 	struct call call;
 	u64 missed, used;
 };
 
-/* The oldest are forgotten: of calls that are over, unless others have brought in 4 GiB meanwhile. */
+/* The oldest entries are dropped. They belong to calls that are over, unless 4 GiB were inserted since. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -29,10 +29,10 @@ struct {
 } calls SEC(".maps");
 
 /*
- * Is a call of this kind told from the next one: by the task's count of reads, or by its epoch? Not those of
- * splice(2), io_submit(2), io_uring's workers, 32-bit programs, and the kernel's own reads; and of io_uring none
- * where nobody sees requests submitted. (Of requests linked to each other, each is submitted before the first is
- * served: two that read the same pages are one here.)
+ * Does a call of this kind differ from the next one, by the task's count of reads or by its epoch? Those of
+ * splice(2), io_submit(2), io_uring's workers, 32-bit programs, and the kernel's own reads do not; nor those of
+ * io_uring if the probe sees no submissions. (Linked requests are all submitted before the first is served: two
+ * of them that read the same pages count as one.)
  */
 static __always_inline bool is_numbered(struct task_struct *task, struct task_state *state, u32 nr)
 {
@@ -41,7 +41,7 @@ static __always_inline bool is_numbered(struct task_struct *task, struct task_st
 	return nr == NR_io_uring_enter && state->epoch && !(task->flags & PF_IO_WORKER);
 }
 
-/* The record of a chunk of a task's call; or of a request of io_uring, whose address takes the task's place. */
+/* The record of a chunk of a task's call, or of an io_uring request, whose address replaces the task in the key. */
 static __always_inline struct again *again_of(const struct call *call, u64 chunk, u32 task, u32 started)
 {
 	struct again_key key = { call->mapping, chunk, task, started };
@@ -53,7 +53,7 @@ static __always_inline struct again *again_of(const struct call *call, u64 chunk
 	return bpf_map_lookup_elem(&calls, &key);
 }
 
-/* As ahead_range, for a call that may not have got to what it finds. */
+/* As ahead_range, for a call that may not have reached the pages that it finds. */
 struct use {
 	struct ahead_range range;
 	struct call call;
@@ -98,7 +98,7 @@ ONCE u64 ahead_use(struct task_state *state)
 	use.range.hi = read->end;
 	if (!*watch_of(use.range.inode_number))
 		return 0;
-	/* of one page alone the task remembers it */
+	/* for a single page the task's state remembers it */
 	if (!read->call.mapping || is_one_page(read) || !is_numbered(task, state, read->call.nr))
 		return ahead_take_range(&use.range);
 	use.call = read->call;
@@ -106,12 +106,12 @@ ONCE u64 ahead_use(struct task_state *state)
 	return use.range.taken;
 }
 
-/* Pages lo..=hi that a call brings in: how many it had `used` before, and how many are here `again`. */
+/* Pages lo..=hi that a call inserts: the number that it had `used` before, and the number inserted `again`. */
 struct come {
 	struct call call;
 	u64 lo, hi, used, again;
 	u32 task, started; /* of the call; or the request's address */
-	u32 cancelled;	   /* they did not come after all */
+	u32 cancelled;	   /* they were not inserted after all */
 	u32 padding;
 };
 
@@ -139,9 +139,9 @@ static long come_step(u32 i, void *context)
 }
 
 /*
- * Books those of pages lo..=hi, just brought in for the read of the call `nr`, that were thrown out before it
- * got to them: `readahead_hit_pages` was too early, or they are here for the second time. Returns how many of
- * the latter there are.
+ * Books those of pages lo..=hi, just inserted for the read of the call `nr`, that had been evicted before it
+ * reached them: `readahead_hit_pages` counted them too early, or they are inserted for the second time. Returns
+ * the number of the latter.
  */
 ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 {
@@ -167,7 +167,7 @@ ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 	return come.again;
 }
 
-/* Pages lo..=hi of the read whose inserts are being collected were given back unread. */
+/* Pages lo..=hi of the read whose inserts are being collected were returned unread. */
 ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
 {
 	CURRENT(trusted, task);
@@ -185,7 +185,10 @@ ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
 	return 0;
 }
 
-/* Notes that pages lo..=hi were inserted for a request of io_uring, or not after all. Returns how many of them came before. */
+/*
+ * Notes that pages lo..=hi were inserted for an io_uring request, or not after all. Returns the number that had been
+ * inserted for it before.
+ */
 ONCE u64 come_for_flight(u64 id, struct flight *flight, u64 lo, u64 hi, bool came)
 {
 	struct come come = {};

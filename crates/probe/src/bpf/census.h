@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the census and user space share: what is asked, what was walked, and the record of an inode. */
+/* Types that the census and user space share: the query, its progress, and the record of an inode. */
 #ifndef CACHEWISE_CENSUS_H
 #define CACHEWISE_CENSUS_H
 
 #include "ledger.h" /* struct file_id, NAMES_MAX */
 
 enum inode_flags {
-	INODE_DELETED = 1,  /* no link leads to it any more */
+	INODE_DELETED = 1,  /* it has no link any more */
 	INODE_MAPPED = 2,   /* some process has it mapped */
 	INODE_WRITERS = 4,  /* open for writing */
-	INODE_LABELLED = 8, /* never had a path: `names` is what the kernel calls it (memfd:x) */
+	INODE_LABELLED = 8, /* never had a path: `names` is the kernel's label (memfd:x) */
 	INODE_CUT = 16,	    /* `names` is only the end of its path */
 };
 
@@ -32,7 +32,7 @@ struct cached_inode {
 	char names[2 * NAMES_MAX + 256]; /* its directory's, that one's, ..., and last its own; NUL after each */
 };
 
-/* What a run returns. */
+/* Result of a run. */
 enum census_state {
 	CENSUS_DONE,
 	CENSUS_MORE,  /* run again */
@@ -51,7 +51,7 @@ struct census {
 
 	u64 supers;	/* super blocks found */
 	u64 inodes;	/* visited, again after going back included */
-	u64 recoveries; /* times that the walk's place was taken off its list */
+	u64 recoveries; /* times that the inode of the walk's position left its list */
 	u64 restarts;	/* times that a list had to be begun anew */
 	u64 overflow;	/* 1: there are more super blocks than room for them */
 	u64 total_ns;	/* in the kernel, all runs */

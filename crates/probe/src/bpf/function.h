@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The same events where the kernel has no tracepoint for them: from the entry and the return of its
- * functions, by fentry and fexit or else by kprobes. What is counted, and how, is in the other files.
+ * The same events on kernels without tracepoints for them: from the entry and the return of kernel functions,
+ * by fentry and fexit or else by kprobes. The other files count them.
  *
- * A read is one event here, when it returns, with its whole range; what it inserts has waited for that.
+ * A read is one event here, at its return, with its whole range; the pages that it inserts wait for that.
  */
 #ifndef CACHEWISE_FUNCTION_H
 #define CACHEWISE_FUNCTION_H
 
 /*
- * What the task had begun before is still open, so that its end was not seen: a kretprobe has places for
- * two calls a CPU (10 at least), and calls that sleep keep theirs.
+ * Counts a lost return: the previous call of the task is still open, so its end was not seen. A kretprobe has
+ * slots for two calls per CPU (at least 10), and a sleeping call keeps its slot.
  */
 static __always_inline void check_ended(u64 open)
 {
@@ -51,7 +51,7 @@ static __always_inline int read_ends(s64 result)
 		return 0;
 	mapping = state->call_mapping;
 	state->call_mapping = 0;
-	/* that would have to wait, and is asked again by one that may */
+	/* -EAGAIN: the read would have to wait, and a read that may wait repeats the request */
 	if (!mapping || !result || result == -EAGAIN)
 		return 0;
 	return get_pages((void *)mapping, state->call_index, state->call_last);
@@ -96,7 +96,7 @@ int BPF_KRETPROBE(on_read_kretprobe, ssize_t result)
 	return read_ends(result);
 }
 
-/* 6.5 and later: until then splice(2) and its like go through filemap_read */
+/* 6.5 and later: before, splice(2) and similar calls go through filemap_read */
 SEC("fentry/filemap_splice_read")
 int BPF_PROG(on_splice_fentry, struct file *file, loff_t *pos, void *pipe, size_t len)
 {
@@ -122,7 +122,7 @@ int BPF_KRETPROBE(on_splice_kretprobe, ssize_t result)
 	return read_ends(result);
 }
 
-/* Read-ahead that a read asks for. Only what is not in the cache comes here: a hit costs nothing. */
+/* Readahead that a read requests. Only misses get here: a hit costs nothing. */
 static __always_inline int readahead_for(struct readahead_control *control, u64 count, bool sync)
 {
 	struct address_space *mapping;
@@ -166,7 +166,7 @@ static __always_inline struct address_space *mapping_of_fault(struct vm_fault *f
 	return PEEK3(fault, vma, vm_file, f_mapping);
 }
 
-/* Beyond the end there is nothing to bring in: SIGBUS. */
+/* Beyond the end of the file no page can be inserted: SIGBUS. */
 static __always_inline bool is_beyond_end(struct address_space *mapping, u64 index)
 {
 	return index << config.page_shift >= READ(mapping, host, i_size);
@@ -180,7 +180,7 @@ static __always_inline int fault_begins(struct vm_fault *fault)
 	return is_beyond_end(mapping, index) ? 0 : fault_on(mapping, index);
 }
 
-/* The kernel looks around the page for others that are there. */
+/* The kernel maps resident pages around the page (fault-around). */
 static __always_inline int fault_looks_around(struct vm_fault *fault)
 {
 	struct address_space *mapping = PLAIN(address_space, mapping_of_fault(fault));
@@ -224,7 +224,7 @@ int BPF_KPROBE(on_direct_begin_kprobe, struct kiocb *iocb, struct iov_iter *iter
 	return direct_begins(iocb, iter, done_before);
 }
 
-/* What it is about to return, as it works it out. */
+/* Computes the result as the kernel function does, just before it returns. */
 SEC("kprobe/iomap_dio_complete")
 int BPF_KPROBE(on_direct_complete_kprobe, struct iomap_dio *dio)
 {
@@ -239,7 +239,7 @@ int BPF_KPROBE(on_direct_complete_kprobe, struct iomap_dio *dio)
 	return direct_completes(iocb, bytes, true);
 }
 
-/* Direct I/O on block devices, before 6.5: a bio does not tell whose pages are in it. */
+/* Direct I/O on block devices, before 6.5: a bio does not show whose pages are in it. */
 static __always_inline int device_begins(struct kiocb *iocb, struct iov_iter *iter)
 {
 	CURRENT(trusted, task);
@@ -255,7 +255,7 @@ static __always_inline int device_begins(struct kiocb *iocb, struct iov_iter *it
 	check_ended(state->device_inode);
 	state->device_inode = 0;
 	file = READ(iocb, ki_filp);
-	/* io_uring's are counted when they are submitted */
+	/* requests of io_uring are counted at their submission */
 	if (!(READ(file, f_flags) & O_DIRECT) || nr == NR_io_uring_enter ||
 	    task->flags & (PF_IO_WORKER | PF_KTHREAD))
 		return 0;
@@ -309,7 +309,7 @@ static __always_inline int device_ends(s64 result)
 		return device_ends(result);                                                        \
 	}
 
-/* what devices are opened with, by address: called whatever the compiler makes of the rest */
+/* operations of opened devices, called by address: the compiler cannot inline them */
 DEVICE_PROGRAMS(read, "blkdev_read_iter")
 DEVICE_PROGRAMS(write, "blkdev_write_iter")
 

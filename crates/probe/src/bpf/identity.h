@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who a process is, to the one who watches; and the table of those that have had a row. */
+/* Identity of a process as its observer sees it, and the table of processes that have had a row. */
 #ifndef CACHEWISE_IDENTITY_H
 #define CACHEWISE_IDENTITY_H
 
@@ -18,7 +18,7 @@ static __always_inline struct upid *upid_of(struct pid *pid, u32 level)
 	       level * bpf_core_type_size(struct upid);
 }
 
-/* The id by which the owner knows the thread group of a task, by its address; 0: by none. */
+/* The owner's id for the thread group of a task, given by its address; 0: the owner has none. */
 ONCE u32 seen_tgid(u64 *address)
 {
 	struct task_struct *task;
@@ -37,7 +37,7 @@ ONCE u32 seen_tgid(u64 *address)
 	return PEEK1(upid, nr);
 }
 
-/* Writes down who a process is, by one of its threads. */
+/* Records the identity of a process, given one of its threads. */
 static __always_inline void identify(struct process *process, struct task_struct *task)
 {
 	u64 address = (u64)task;
@@ -50,9 +50,9 @@ static __always_inline void identify(struct process *process, struct task_struct
 }
 
 /*
- * Enters the current process among those that have a row: called when one is made, so that a process is
- * known that has ended before anybody looks. What it uses is booked by settle(), when it ends or is walked
- * over.
+ * Enters the current process in the table of those that have a row. Called when a row is made, so that a
+ * process is known even if it ends before user space reads the table. settle() books the resources that it
+ * uses, at its end or when a walk reaches it.
  */
 ONCE int meet(void)
 {
@@ -81,7 +81,7 @@ ONCE int meet(void)
 	return 0;
 }
 
-/* In a tree the one who follows knows them already. */
+/* SCOPE_TREE needs no entry here: following a process has entered it. */
 static __always_inline void meet_row(void)
 {
 	if (config.scope == SCOPE_SYSTEM)

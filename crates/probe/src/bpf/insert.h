@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Pages that come into the cache and leave it: for whom, and why. */
+/* Insertion of pages into the cache and their eviction: the request that caused it. */
 #ifndef CACHEWISE_INSERT_H
 #define CACHEWISE_INSERT_H
 
@@ -10,7 +10,7 @@ static __always_inline bool is_metadata(struct inode *inode)
 	       (READ(inode, i_ino) == 1 && READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC);
 }
 
-/* How many of pages lo..=hi the request asked for: from..=to. */
+/* The number of pages lo..=hi that were requested: from..=to. */
 static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi, u64 *from, u64 *to)
 {
 	*from = lo > state->ahead_lo ? lo : state->ahead_lo;
@@ -18,7 +18,7 @@ static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi, u
 	return *to >= *from ? *to - *from + 1 : 0;
 }
 
-/* Makes state->ahead the range of the read in progress; false: there is none that wants mapping `m`. */
+/* Makes state->ahead the range of the read in progress; false: no read of mapping `m` is in progress. */
 static __always_inline bool find_range(struct task_state *state, struct inode *inode, u64 m,
 				       u64 serial, u32 nr)
 {
@@ -26,11 +26,11 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	struct range range = {};
 	enum known known;
 
-	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
+	/* a call in chunks requests its whole range; the kernel's events show one chunk at a time */
 	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch)) {
 		if (nr != NR_splice || state->ahead_pos == ~0ULL)
 			return true;
-		/* splice(2) leaves the count of reads as it is: its position has to tell one from the next */
+		/* splice(2) does not raise the count of reads: the position tells one call from the next */
 		read_range(nr, &range);
 		if (range.pos == state->ahead_pos)
 			return true;
@@ -71,8 +71,8 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 		state->pending_hi = last_page(inode);
 	state->pending_chunks = kind & CALL_CHUNKED;
 	/*
-	 * Only plain reads, and only if this request was not counted before. By the end of system calls none:
-	 * there a hit of such a request has no event either, and misses alone would be a wrong ratio.
+	 * Only plain reads, and only if this request was not counted before. None with by_sys_exit: there a
+	 * hit of such a request has no event either, and misses alone would give a wrong ratio.
 	 */
 	state->pending_counts = !config.by_sys_exit && kind & CALL_READ &&
 				!same_call(&state->read, m, serial, nr, state->epoch);
@@ -92,14 +92,14 @@ static __always_inline bool in_fault(struct task_state *state, struct task_struc
 	       state->fault_serial == task->min_flt + task->maj_flt;
 }
 
-/* io_uring hands advice that reads to its workers. */
+/* io_uring passes advice that reads to its workers. */
 static __always_inline bool is_advice_at_work(struct task_state *state, struct task_struct *task)
 {
 	return task->flags & PF_IO_WORKER &&
 	       (state->work.opcode == IORING_OP_FADVISE || state->work.opcode == IORING_OP_MADVISE);
 }
 
-/* Books those pages of the insert, one for the read that is being collected, that had been here before. */
+/* Books refaults: pages of the insert, one of the read being collected, that had been resident before. */
 ONCE int refault_pending(struct task_state *state)
 {
 	struct address_space *mapping;
@@ -121,7 +121,7 @@ ONCE int refault_pending(struct task_state *state)
 	return 0;
 }
 
-/* Books what did not come for a read; 1: it did, and its range and row are in `state` now. */
+/* Books an insert that is not for a read. 1: it is for a read, whose range and row are now in `state`. */
 ONCE int book_insert(struct task_state *state)
 {
 	CURRENT(trusted, task);
@@ -155,8 +155,8 @@ ONCE int book_insert(struct task_state *state)
 		ADD(ledger, refault_pages, back);
 	if (in_fault(state, task, m)) {
 		/*
-		 * Not entered among the pages brought in ahead: touches of mapped pages are not seen,
-		 * so whether these are used cannot be known.
+		 * Not entered among the pages inserted ahead: the probe does not see touches of mapped
+		 * pages, so it cannot know whether they are used.
 		 */
 		if (!state->fault_missed && lo <= state->fault_index && state->fault_index <= hi) {
 			state->fault_missed = 1;
@@ -182,7 +182,7 @@ ONCE int book_insert(struct task_state *state)
 		ahead_set(mapping, lo, hi);
 		return 0;
 	}
-	/* splice(2) has no number: what it writes is not to be taken for the read of the one before */
+	/* splice(2) has no number: do not take its writes for the read of the call before */
 	if (nr == NR_splice && is_output(&insert->target)) {
 		ADD(ledger, write_new_pages, pages);
 		return 0;
@@ -236,7 +236,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 from, to, inside, again;
 
-	/* several CPUs may be at it, so that not each of them finds its pages alone */
+	/* several CPUs may insert at once, so none of them may find only its own pages */
 	if (config.detail == DETAIL_ROWS && READ(mapping, nrpages) <= 8 * pages)
 		begun[watch_slot(READ(mapping, host, i_ino))]++;
 	if (!in_scope(task)) {
@@ -263,11 +263,11 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	if (!in_fault(state, task, m) && !(call_kind(insert->target.nr) & CALL_CHUNKED) &&
 	    same_call(&state->pending, m, insert->serial, insert->target.nr, state->epoch) &&
 	    state->ahead.mapping == m) {
-		/* the next folio of a read, whose row and range are known */
+		/* the next folio of a read whose row and range are known */
 		if (config.detail == DETAIL_ROWS)
 			refault_pending(state);
 	} else {
-		/* before its pages are forgotten, and as one that is found by its inserts alone */
+		/* settle the read before its pages are forgotten; it can be known by its inserts alone */
 		if (state->pending.mapping && pending_is_over(trusted, task, state))
 			pending_flush(state);
 		else

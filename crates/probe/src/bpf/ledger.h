@@ -48,9 +48,9 @@ struct ledger {
 #define X(name) u64 name;
 	LEDGER(X)
 #undef X
-	/* Of readahead_hit_pages: thrown out before their read got to them, so wasted. User space moves them. */
+	/* Part of readahead_hit_pages that was evicted before the read reached it, so wasted. User space moves it. */
 	u64 used_too_early_pages;
-	/* Requests of which other calls of the task, or others of io_uring in flight, hide what became of them. */
+	/* Requests whose result is hidden by other calls of the task, or by other io_uring requests in flight. */
 	u64 unsure_reads, unsure_writes;
 	/* Requests whose range no event gives, or that no event shows. */
 	u64 rangeless_reads, rangeless_writes;
@@ -61,13 +61,13 @@ struct ledger {
 /* A file as stat(2) names it; a block device is (its own number, 0). */
 struct file_id {
 	u32 dev;
-	u32 generation; /* inode numbers are handed out again, often at once */
+	u32 generation; /* inode numbers are reused, often at once */
 	u64 inode;
-	u32 volume; /* and device numbers: of one loop device, say, for one image after the other */
+	u32 volume; /* device numbers are reused too, for example by a loop device for one image after another */
 	u32 padding;
 };
 
-/* A process: ids are handed out again too, so the start time belongs to it. tgid 0: nobody. */
+/* A process: ids are reused too, so the start time is part of the key. tgid 0: no process. */
 struct process_id {
 	u64 start;
 	u32 tgid;
@@ -79,7 +79,7 @@ struct row_key {
 	struct process_id process;
 };
 
-/* One process's own account, for what has no file. Times in nanoseconds. */
+/* A process's own account, for values that belong to no file. Times in nanoseconds. */
 struct process {
 	u64 cpu_time;		     /* exact; the next two are sampled at the clock tick */
 	u64 user_time, system_time;
@@ -111,11 +111,11 @@ struct file_record {
 	u32 super_dev;	    /* the file system's own device: differs from id.dev on btrfs */
 	u32 mode;
 	u32 unlinked;
-	u32 whole;		     /* names go up to the root: there was room for all */
+	u32 whole;		     /* names go up to the root: the buffer was large enough */
 	u32 length;		     /* bytes used of names; 0: the inode has no name */
 	u32 kind;
 	u32 alone; /* the first event came from a process with one thread */
-	u32 root_length; /* of a mount: so many bytes are of the directory in the file system that it shows */
+	u32 root_length; /* of a mount: bytes of the names that are the mounted directory of its file system */
 	char type[16];	 /* of a mount: of the file system, as in mountinfo */
 	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
 };
@@ -123,7 +123,7 @@ struct file_record {
 enum scope { SCOPE_SYSTEM, SCOPE_TREE };
 enum detail { DETAIL_TOTALS, DETAIL_ROWS };
 
-/* Set before loading: the verifier removes what is not asked for. */
+/* Set before loading: the verifier removes code for disabled features. */
 struct config {
 	u32 scope;
 	u32 detail;
@@ -133,23 +133,23 @@ struct config {
 	u32 cgroup_filter; /* only tasks under the cgroup below */
 	u32 cgroup_level;
 	u32 file_filter; /* only files in the map `wanted` */
-	u32 stretches;	 /* rows are in one of two tables by turns: the other is read and emptied */
+	u32 stretches;	 /* rows alternate between two tables: the other one is read and emptied */
 	u32 probe_reads; /* no bpf_rdonly_cast (6.2): kernel memory is read by a helper */
 	u32 by_sys_exit; /* reads are counted at the end of system calls */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u64 cgroup_id;
 };
 
-/* What could not be counted. Every field is shown to the user when it is not zero. */
+/* Events that could not be counted. Every field is shown to the user if it is not zero. */
 struct lost {
-	u64 rows;	 /* events booked on the one overflow row, the table being full */
+	u64 rows;	 /* events booked on the overflow row, because the table was full */
 	u64 tasks;	 /* events of tasks that got no storage */
 	u64 names;	 /* files that could not be named: ring buffer full */
-	u64 prefetch;	 /* pages whose read-ahead state could not be kept */
+	u64 prefetch;	 /* pages whose readahead state could not be stored */
 	u64 direct;	 /* direct requests whose completion cannot be matched */
-	u64 flights;	 /* io_uring requests of which the events cannot be matched */
-	u64 processes;	 /* times that a process found no room in the process table */
-	u64 returns;	 /* calls that were seen to begin, and not to end */
+	u64 flights;	 /* io_uring requests whose events cannot be matched */
+	u64 processes;	 /* times that the process table was full */
+	u64 returns;	 /* calls whose return was not seen */
 };
 
 #endif

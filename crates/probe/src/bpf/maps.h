@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The state of the probe: settings, maps, and what is kept for a task and for a CPU. */
+/* State of the probe: settings, maps, and the state of each task and CPU. */
 #ifndef CACHEWISE_MAPS_H
 #define CACHEWISE_MAPS_H
 
@@ -13,25 +13,24 @@ const volatile struct kernel_types {
 struct lost lost = {};
 
 /*
- * One bit for each thread group that is followed (SCOPE_TREE), at the place of its id: 4 Mi ids are
- * the most that the kernel hands out (PID_MAX_LIMIT). Set or cleared at fork, so a reused id is right.
+ * One bit for each followed thread group (SCOPE_TREE), indexed by its id: the kernel assigns at most 4 Mi
+ * ids (PID_MAX_LIMIT). Set or cleared at fork, so the bit of a reused id is right.
  */
 #define PID_WORDS (1 << 16)
 u64 followed[PID_WORDS] = {};
 
 /*
- * How much is going on in a mapping that the short way through get_pages may not ignore: pages
- * brought in ahead and not touched so far, and requests whose inserts wait for their event. Counted by
- * the hash of the inode's number, which is a number to the verifier where a pointer is none; a collision
- * costs time, never a count.
+ * State of a mapping that the fast path of get_pages must not ignore: the number of pages inserted ahead and
+ * not touched yet, and of requests whose inserts wait for their event. Indexed by a hash of the inode number,
+ * because the verifier accepts a number as an index, and not a pointer. A collision costs time, never a count.
  */
 #define WATCH_BITS 12
 u64 watch[1 << WATCH_BITS] = {};
 
-/* Likewise, how many pages have left the cache that would be refaults if they came back. */
+/* Likewise, the number of evicted pages that would be refaults if they were inserted again. */
 u64 gone_watch[1 << WATCH_BITS] = {};
 
-/* Changes whenever an inode may have its first pages in the cache: one that stood at the same address is gone. */
+/* Changes whenever an inode may get its first pages in the cache: an earlier inode at the same address is gone. */
 u32 begun[1 << WATCH_BITS] = {};
 
 /* Changes whenever pages of an inode leave the cache. */
@@ -48,8 +47,8 @@ static __always_inline u64 *watch_of(u64 inode_number)
 }
 
 /*
- * The ledger's rows. Memory for all is taken at the start: made on demand, a burst of new rows runs the
- * CPU's small stock of memory dry before it is filled up, and rows are lost in an almost empty table.
+ * The rows of counters, all allocated at the start. Allocated on demand, a burst of new rows would exhaust
+ * the small reserve of the CPU before it is refilled, and rows would be lost although the table is almost empty.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -59,9 +58,9 @@ struct {
 } rows SEC(".maps");
 
 /*
- * With config.stretches rows are made in this table when `side` is 1. User space turns `side` over, waits
- * until no program runs any more that saw the old value, and then has a table to itself: what is counted
- * in the meantime is in the other one, and nothing has to be subtracted or can be lost.
+ * With intervals (`config.stretches`) rows are made in this table while `side` is 1. User space flips `side`,
+ * waits until no program that saw the old value still runs, and then owns one table: counts of the meantime are
+ * in the other one, so nothing has to be subtracted and nothing can be lost.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -99,7 +98,7 @@ struct {
 /* Raised by user space now and then: files in use send their records again, as names change. */
 u32 naming_round = 0;
 
-/* The files that are asked for by name (config.file_filter); generation is 0 here. */
+/* The files that the filter names (config.file_filter); generation is 0 here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -130,20 +129,20 @@ struct call {
 	u32 epoch;
 };
 
-/* What a system call may be reading or writing. */
+/* The mapping that a system call may read or write. */
 struct target {
 	u64 mapping; /* its address */
 	u32 nr;
 };
 
-/* A folio that has come into the cache, and the system call that brought it. */
+/* A folio inserted into the cache, and the system call that inserted it. */
 struct insert {
 	struct target target;
 	u64 serial;
 	u64 lo, hi, pages;
 };
 
-/* The request that a worker of io_uring is at. */
+/* The request that an io_uring worker executes. */
 struct work_id {
 	u64 request, file; /* addresses */
 	u64 inode;	   /* its number */
@@ -152,8 +151,8 @@ struct work_id {
 };
 
 /*
- * What one event adds to a reader's account: of the request's side the pages and bytes that registers and
- * iovecs name, of the cache's side the pages that its events name (`reached`) and those inserted (`misses`).
+ * Counts that one event adds to a reader's account. On the side of the request: the pages and bytes in registers
+ * and iovecs. On the side of the cache: the pages that its events name (`reached`) and the inserted ones (`misses`).
  */
 struct tally {
 	u64 requests, pages, bytes;
@@ -167,18 +166,18 @@ static __always_inline u64 hits_of(const struct tally *tally)
 	return tally->reached - tally->misses;
 }
 
-/* Pages start..=end that were asked for (with a tally of no pages: none), of a mapping by its address. */
+/* Requested pages start..=end of a mapping, given by its address; none if the tally has no pages. */
 struct read {
 	u64 mapping;
-	struct call call; /* that is under way; mapping 0: it is over */
+	struct call call; /* the call in progress; mapping 0: it is over */
 	u64 start, end;
 	struct tally tally;
 	u64 rangeless; /* no event gives its range */
 };
 
-/* What a call asks for. */
+/* The byte range that a call requests. */
 struct range {
-	u64 mapping; /* 0: whichever there is below an overlay */
+	u64 mapping; /* 0: any mapping, as below an overlay */
 	u64 pos, len;
 };
 
@@ -190,11 +189,11 @@ struct result {
 	u64 pos, bytes;	 /* that were booked */
 	u64 start, end;	 /* their pages */
 	u64 misses;	 /* booked */
-	u64 used;	 /* of one page: it was the first use of a page brought in ahead */
+	u64 used;	 /* for a request of one page: it was a readahead hit */
 	u64 size;	 /* of the file, before it */
 	u32 generation;
 	u32 open;
-	u32 left, padding; /* as it was when pages began to come in for it */
+	u32 left, padding; /* the value of `left` when the first page was inserted for it */
 };
 
 /* As in linux/aio_abi.h. */
@@ -208,13 +207,13 @@ struct iocb {
 	s64 offset;
 };
 
-/* The read whose event names pages index..=last of a mapping: where it begins and how long it is. */
+/* The read whose event names pages index..=last of a mapping: its position and length. */
 struct aio_read {
 	u64 mapping, index, last;
 	u64 array;
 	u64 pos, len;
 	u32 at;	  /* its place in the array */
-	u32 turn; /* the one that it is the turn of, if it can be that one */
+	u32 turn; /* the request whose turn it is, if it can be that one */
 	u64 address;
 	struct iocb iocb;
 };
@@ -224,19 +223,19 @@ struct reach {
 	struct call call;
 	u64 inode_number;
 	u64 start, end, cut;
-	u64 missed, used; /* inserted for it and reached; found in the cache, having been inserted ahead, and not reached */
+	u64 missed, used; /* inserted for it and reached; inserted ahead, found in the cache and not reached */
 	u32 task, started;
-	u32 left, gone; /* as it was; pages not reached that may have left the cache since */
+	u32 left, gone; /* the former value of `left`; unreached pages that may have left the cache since */
 };
 
-/* A read or write of io_uring that was submitted, and whose completion has not come. */
+/* An io_uring read or write that was submitted and has not completed. */
 struct flight {
 	struct row_key key;
-	u64 ring, user_data; /* with the request's address they say which it is */
+	u64 ring, user_data; /* with the request's address they identify it */
 	u64 file, mapping;   /* mapping 0: that of its first event */
 	u64 inode_number;
 	u64 serial;
-	u64 pos, length; /* that it asks for */
+	u64 pos, length; /* requested */
 	u64 before;	 /* bytes in front of `pos` that direct I/O read */
 	/* booked */
 	u64 bytes, start, end;
@@ -246,18 +245,18 @@ struct flight {
 	u32 doubts;
 	u8 write, splice, direct, device;
 	u8 counted;
-	u8 at_position; /* begins where the file's position, or its end, is when its turn comes */
+	u8 at_position; /* begins at the file's position or end at the time of its execution */
 	u8 selects;	/* takes a buffer from a pool, which may be shorter */
 	u8 skips;	/* does not report success */
 	u8 grouped;
-	u8 doubtful; /* an insert meanwhile may belong to it */
+	u8 doubtful; /* an insert in the meantime may belong to it */
 	u8 padding[2];
-	u32 left; /* as it was at submission */
+	u32 left; /* the value of `left` at submission */
 };
 
-/* The request that the latest event of io_uring was of, and the pages lo..=hi that it wants. */
+/* The request of the latest io_uring event, and the pages lo..=hi that it requests. */
 struct found_flight {
-	u64 id;	     /* its address; 0: one of several */
+	u64 id;	     /* its address; 0: one of several requests */
 	u64 mapping; /* 0: none */
 	u64 lo, hi;
 	u32 epoch;
@@ -266,17 +265,17 @@ struct found_flight {
 
 struct task_state {
 	u64 self; /* the task's address */
-	/* the read that is being served */
+	/* the read in progress */
 	struct call read;
 	u64 read_index, read_last; /* of its latest event */
 	u64 read_end;		   /* last page counted */
 	u64 read_pos;
 	u64 read_pages, read_misses; /* of a call in chunks, so far */
-	/* the range that inserts are judged by */
+	/* the requested range, which classifies inserts */
 	struct call ahead;
 	u64 ahead_lo, ahead_hi;
-	u64 ahead_start; /* where the request starts, if that is known; or ~0 */
-	u64 ahead_pos;	 /* the byte that it starts at, by the registers; ~0: the kernel told the range */
+	u64 ahead_start; /* first page of the request; ~0: unknown */
+	u64 ahead_pos;	 /* its first byte, from the registers; ~0: the range is from a kernel event */
 	struct insert insert; /* that is being booked */
 	struct range range;   /* of the read that is being counted */
 	/* inserts that wait for the event of their request */
@@ -285,16 +284,16 @@ struct task_state {
 	u64 pending_inode; /* its number */
 	u64 pending_lo, pending_hi;
 	u32 pending_miss, pending_ahead;
-	u32 pending_counts; /* no event came so far: the request itself is to be counted */
+	u32 pending_counts; /* no event yet: the request itself is to be counted */
 	u32 pending_chunks; /* a call in chunks: misses are booked as its pages are */
 	u32 pending_left, padding_of_left;
-	/* the page fault that is being served */
+	/* the page fault in progress */
 	u64 fault_mapping, fault_serial, fault_index;
 	u32 fault_known, fault_missed;
-	/* the write that is being served */
+	/* the write in progress */
 	struct call write;
 	u64 write_pos, write_end;
-	/* how they ended */
+	/* their results */
 	struct result read_result, write_result;
 	struct reach reach;
 	u64 pending_account, pending_pos, pending_bytes; /* 0 bytes: not known */
@@ -309,18 +308,18 @@ struct task_state {
 	u32 epoch;
 	u32 padding_of_epoch;
 	struct work_id work;
-	/* the event at hand, as numbers in memory: global functions take no kernel pointers */
+	/* the current event, as numbers in memory: global functions take no kernel pointers */
 	u64 event_mapping, event_inode, event_lo, event_hi;
 	struct flight submitted; /* the latest read or write */
 	struct found_flight found;
-	/* the call that is under way, where functions are hooked into and not tracepoints; mapping 0: none */
+	/* the call in progress, with fentry or kprobes instead of tracepoints; mapping 0: none */
 	u64 call_mapping, call_index, call_last;
 	u64 device_inode, device_bytes;
 	u32 device_write, padding_of_device;
-	/* What a program is about to count. It is here because older kernels give a program and all that it
-	 * calls 512 bytes of stack. */
+	/* The read that a program is about to count. It is not on the stack, of which older kernels give a
+	 * program and all functions that it calls 512 bytes. */
 	struct read counting;
-	/* booked in the process table so far; or, before the first time, as it was when the probe came */
+	/* booked in the process table so far; before the first time, the values when the probe was attached */
 	u32 settled;
 	u32 padding;
 	u64 cpu_time, user_time, system_time, minor_faults, major_faults;
@@ -334,7 +333,7 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/* Reads of one file by one process on one CPU that are not booked on a row so far. */
+/* Reads of one file by one process on one CPU that are not booked on a row yet. */
 struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
@@ -346,9 +345,8 @@ struct slot {
 };
 
 /*
- * `busy` guards what is changed without atomics: a program that interrupts another one on the same
- * CPU (softirq, or preemption where the kernel allows it inside tracepoints) finds it set and takes
- * the atomic way instead.
+ * `busy` guards fields that change without atomics: a program that interrupts another one on the same CPU
+ * (softirq, or preemption if the kernel allows it inside tracepoints) finds it set and uses atomics instead.
  */
 #define SLOTS 64
 struct cpu {
@@ -358,10 +356,10 @@ struct cpu {
 	u32 met_tgid;
 	u32 named_round; /* in which the file system below had its record */
 	u64 named;
-	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads that went the short way */
+	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads on the fast path */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */
-	struct ledger fresh;	    /* a row that is being made; guarded by `busy` */
+	struct ledger fresh;	    /* the row being made; guarded by `busy` */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -370,7 +368,7 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-/* Where a file's record is put together; too large for the stack. */
+/* Buffer in which a file's record is built: too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

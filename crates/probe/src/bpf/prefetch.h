@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What became of pages: brought in ahead and then read or thrown away untouched; thrown away and
- * brought in again. A bit for each page, 64 pages to an entry.
+ * Fate of pages: inserted ahead and then read or evicted untouched; evicted and inserted again. A bit for
+ * each page, 64 pages to an entry.
  */
 #ifndef CACHEWISE_PREFETCH_H
 #define CACHEWISE_PREFETCH_H
@@ -11,19 +11,19 @@
 /* The largest folio of the page cache, 512 pages, over chunks that it may not be aligned to. */
 #define FOLIO_CHUNKS 9
 
-/* Pages in the cache that were brought in ahead of any read and that no read has touched. */
+/* Resident pages that were inserted ahead of any read and that no read has touched. */
 struct ahead_key {
 	u64 mapping;
 	u64 chunk;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536); /* 16 GiB of them, if dense */
+	__uint(max_entries, 65536); /* 16 GiB, if dense */
 	__type(key, struct ahead_key);
 	__type(value, u64);
 } ahead SEC(".maps");
 
-/* Pages of files seen that left the cache. The oldest are forgotten: refaults are a lower bound. */
+/* Pages that left the cache, of files with a row. The oldest are dropped: refaults are a lower bound. */
 struct gone_key {
 	struct file_id file;
 	u64 chunk;
@@ -43,7 +43,7 @@ static __always_inline u32 count_bits(u64 x)
 	return (x * 0x0101010101010101ULL) >> 56;
 }
 
-/* The bits of pages lo..=hi in the chunk that holds `lo`; `count` is how many pages that covers. */
+/* The bits of pages lo..=hi in the chunk that holds `lo`; `count` is their number. */
 static __always_inline u64 chunk_bits(u64 lo, u64 hi, u64 *count)
 {
 	u64 offset = lo & (CHUNK_PAGES - 1), pages = CHUNK_PAGES - offset;
@@ -58,7 +58,7 @@ struct ahead_range {
 	u64 mapping, inode_number, lo, hi, taken;
 };
 
-/* The part of lo..=hi that lies in the i-th chunk from that of `lo`: where it starts; beyond hi: none. */
+/* First page of lo..=hi in the i-th chunk after that of `lo`; a page beyond hi: none. */
 static __always_inline u64 chunk_start(u64 lo, u32 i)
 {
 	return i ? ((lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : lo;
@@ -105,7 +105,7 @@ ONCE int ahead_set_range(struct ahead_range *range)
 	return 0;
 }
 
-/* Takes those in the chunk of `lo`, which is in the range; returns their bits. */
+/* Takes the noted pages in the chunk of `lo`, which is in the range; returns their bits. */
 static __always_inline u64 ahead_take_chunk(struct ahead_range *range, u64 lo)
 {
 	u64 count, bits, old, taken, *entry;
@@ -148,7 +148,7 @@ ONCE u64 ahead_take_range(struct ahead_range *range)
 	return local.taken;
 }
 
-/* Notes that pages lo..=hi were brought in ahead. */
+/* Notes that pages lo..=hi were inserted ahead. */
 static __always_inline void ahead_set(struct address_space *mapping, u64 lo, u64 hi)
 {
 	struct ahead_range range = { (u64)mapping, READ(mapping, host, i_ino), lo, hi, 0 };
@@ -156,7 +156,7 @@ static __always_inline void ahead_set(struct address_space *mapping, u64 lo, u64
 	ahead_set_range(&range);
 }
 
-/* Forgets pages lo..=hi; returns how many of them had been brought in ahead and not touched. */
+/* Drops pages lo..=hi; returns the number that had been inserted ahead and not touched. */
 static __always_inline u64 ahead_take(struct address_space *mapping, u64 lo, u64 hi)
 {
 	struct ahead_range range = { (u64)mapping, READ(mapping, host, i_ino), lo, hi, 0 };
@@ -229,8 +229,8 @@ ONCE u64 gone_take_range(struct gone_range *range)
 }
 
 /*
- * A file is the same as long as its file system is mounted: then nothing comes back, also where all that makes up
- * its id is the same again. So it is with a device that gets other data.
+ * A file stays the same while its file system is mounted. After that no page counts as a refault, even if all
+ * parts of the id are the same again. The same holds for a device that gets other data.
  */
 static __always_inline void set_lifetime(struct gone_range *range, struct inode *inode)
 {
@@ -253,12 +253,12 @@ static __always_inline void gone_set(struct inode *inode, struct file_id *file, 
 	gone_set_range(&range);
 }
 
-/* How many of pages lo..=hi had been in the cache before; they are in it again. */
+/* The number of pages lo..=hi that had left the cache, and are in it again. */
 static __always_inline u64 gone_take(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
 	struct gone_range range = { *file, READ(inode, i_ino), lo, hi, 0 };
 
-	/* never counted down: the table forgets the oldest without a word */
+	/* never decremented: the table drops the oldest silently */
 	if (!gone_watch[watch_slot(range.inode_number)])
 		return 0;
 	set_lifetime(&range, inode);

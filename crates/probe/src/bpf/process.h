@@ -130,7 +130,7 @@ int BPF_PROG(on_exit)
 	return 0;
 }
 
-/* What the walk over all tasks is to do; set by user space before it starts one. */
+/* Purpose of the walk over all tasks; user space sets it before it starts a walk. */
 u32 walk_root = 0; /* start to follow this thread group (by the owner's id for it) and those under it; 0: settle accounts */
 
 SEC("iter/task")

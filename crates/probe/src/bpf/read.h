@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reads: which pages were asked for, and which of them had to be brought in.
+ * Reads: the pages that they request, and the pages inserted for them.
  *
- * The kernel's event names the rest of a request, batch by batch, and stays silent for a batch whose
- * last folio is not up to date. So the start of a request is taken from the registers, a batch that
- * continues a request is told from a new request by the task's count of finished reads, and inserts
- * wait until an event of their request confirms them.
+ * The kernel's event names the rest of a request, batch by batch, and does not fire for a batch whose last
+ * folio is not up to date. So the start of a request comes from the registers, the task's count of finished
+ * reads separates a batch that continues a request from a new request, and inserts wait until an event of
+ * their request confirms them.
  */
 #ifndef CACHEWISE_READ_H
 #define CACHEWISE_READ_H
@@ -17,7 +17,7 @@ static __always_inline u64 last_page(struct inode *inode)
 	return size ? (size - 1) >> config.page_shift : 0;
 }
 
-/* Counts the pages of `state->counting` as asked for (none: only what was brought in). */
+/* Counts the pages of `state->counting` as requested (no pages: only the inserted ones). */
 ONCE int count_read(struct task_state *state)
 {
 	CURRENT(trusted, task);
@@ -46,9 +46,8 @@ static __always_inline void pending_close(struct task_state *state)
 }
 
 /*
- * An event of the request has come: its inserts are misses. A call in chunks asks for more than it may get
- * to (a socket that is full ends it), and read-ahead runs in front of it: there, not more misses are booked
- * than pages.
+ * An event of the request has come: its inserts are misses. A call in chunks requests more than it may reach
+ * (a full socket ends it), and readahead runs ahead of it: its misses are limited to its pages.
  */
 static __always_inline void pending_commit(struct task_state *state, struct tally *tally)
 {
@@ -67,7 +66,7 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 		pending_close(state);
 }
 
-/* Notes the pages that a call in chunks inserted, and did not get to, as read ahead. */
+/* Notes as readahead the pages that a call in chunks inserted and did not reach. */
 ONCE int set_rest_ahead(struct task_state *state)
 {
 	struct task_struct *task;
@@ -102,8 +101,8 @@ ONCE int set_rest_ahead(struct task_state *state)
 }
 
 /*
- * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
- * gave nothing), it was ended early, or it was no read at all.
+ * Books inserts whose request never had an event: it was served page by page (readahead of the file system
+ * inserted nothing), it ended early, or it was not a read.
  */
 ONCE int pending_flush_of(struct task_state *state)
 {
@@ -368,7 +367,7 @@ commit:
 	return 0;
 }
 
-/* As book_page, in whatever way. In a function of its own, whose memory is not taken together with read_event's. */
+/* As book_page, by any path. A separate function, so that its stack is not added to that of read_event. */
 static __noinline int count_page(struct address_space *mapping, u64 bytes)
 {
 	CURRENT(trusted, task);
@@ -378,7 +377,7 @@ static __noinline int count_page(struct address_space *mapping, u64 bytes)
 	return 0;
 }
 
-/* Pages index..=last of a mapping are asked for, or are the rest of what was. */
+/* Pages index..=last of a mapping are requested, or are the rest of a request. */
 static __always_inline int get_pages(struct address_space *raw_mapping, u64 index, u64 last)
 {
 	CURRENT(trusted, task);
@@ -391,7 +390,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	if (!in_scope(task))
 		return 0;
 	/*
-	 * The short way: a request for one page, with nothing pending for its mapping. It is complete
+	 * The fast path: a request for one page, with nothing pending for its mapping. It is complete
 	 * with this event, so no state of the task is needed.
 	 */
 	if (index != last || *watch_of(READ(mapping, host, i_ino)))
@@ -424,7 +423,7 @@ int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, u
 	return get_pages(mapping, index, last);
 }
 
-/* The range that the kernel's read-ahead is told of ends where the request ends (6.18 and later). */
+/* The range that the kernel passes to readahead ends at the end of the request (6.18 and later). */
 static __always_inline void announce_range(struct inode *inode, u64 index, u64 count, bool sync)
 {
 	CURRENT(trusted, task);
@@ -449,7 +448,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	target.mapping = mapping;
 	target.nr = nr;
 	last = last_requested(&target, state, last);
-	/* same call, same end, earlier start: another request of a worker, whose calls have no serial */
+	/* same call, same end, earlier start: another request of a worker, whose calls have no serial number */
 	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last ||
 	    (sync && index < state->ahead_lo)) {
 		state->ahead_lo = index;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The byte range that a task asked for, read from its registers, descriptors and iovecs. */
+/* The byte range that a task requested, read from its registers, descriptors and iovecs. */
 #ifndef CACHEWISE_REQUEST_H
 #define CACHEWISE_REQUEST_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Requests that fail or end short. What a call returned is not seen where it returns: an event at the end of
- * system calls would cost every call of the machine. But the kernel adds up for each task the bytes that its
- * read (write) calls moved, and the calls. So the sums are kept with the latest request, and at the task's next
- * event, at its end, and when rows are read, their differences are the result.
+ * Requests that fail or are short. The probe does not see the return value of a call: an event at the end of
+ * system calls would cost every call of the machine. But the kernel sums for each task its read (write) calls
+ * and the bytes that they moved. So the sums are stored with the latest request, and their differences at the
+ * task's next event, at its end, and when rows are read, are the result.
  */
 #ifndef CACHEWISE_RESULT_H
 #define CACHEWISE_RESULT_H

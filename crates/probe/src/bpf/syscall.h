@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reads where the kernel has neither the tracepoint nor lets functions be hooked into: from the end of
- * each system call, which every call of the machine pays for. What a call inserted has waited for this.
- * Not seen: page faults, reads by other calls than those for reading (libaio's, the kernel's own), reads of
- * io_uring's workers but for their pages, and reads whose descriptor is not that of the file with the pages
- * (overlayfs) or says that they go around the cache, and that then do not.
+ * Reads on kernels that have no tracepoint and refuse fentry and kprobes: counted at the end of each system
+ * call, at a cost to every call of the machine. The pages that a call inserted wait for this.
+ * Not seen: page faults; reads by other calls than read calls (libaio, the kernel's own); reads of io_uring
+ * workers, except their inserted pages; reads through a descriptor of another file than the one with the pages
+ * (overlayfs); and reads with O_DIRECT that fall back to the cache.
  */
 #ifndef CACHEWISE_SYSCALL_H
 #define CACHEWISE_SYSCALL_H
@@ -91,7 +91,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 		end = eof;
 	if (end <= range.pos)
 		return 0;
-	/* nothing was brought in, and nothing is there: not through the cache (sysfs, FUSE around it) */
+	/* no page was inserted and none is resident: not through the cache (sysfs, FUSE with direct_io) */
 	if (!READ(mapping, nrpages) && state->pending.mapping != range.mapping)
 		return 0;
 	read = &state->counting;

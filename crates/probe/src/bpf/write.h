@@ -56,7 +56,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 			return 0;
 	}
 	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
-		/* counted when it was submitted, unless it was to go around the cache and cannot */
+		/* counted at submission, unless it is direct I/O that falls back to the cache */
 		if (!find_direct_write(&direct))
 			return 0;
 		struct write fallen = { (u64)inode, pos == direct.pos, pos, pos + event_len, first_page };
@@ -190,7 +190,7 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 	return 0;
 }
 
-/* What btrfs writes to the cache although it was asked to write around it. */
+/* Direct writes that btrfs falls back to write through the cache. */
 SEC("raw_tp/writeback_dirty_folio")
 int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_mapping)
 {

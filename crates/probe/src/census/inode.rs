@@ -26,10 +26,10 @@ mod flag {
 /// The name of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
-    /// The path from the root of its file system, that of one of its links; the last one that it had, if
-    /// it is deleted. Relative where only the end of it is known: of a path of more than 4 KiB.
+    /// The path of one of its links from the root of its file system; its last path, if it is deleted. Of a
+    /// path of more than 4 KiB only the end is known: it is relative then.
     Path(PathBuf),
-    /// It never had a path. This is what the kernel calls it: `memfd:x`, `dev/zero` (anonymous memory that
+    /// The kernel's label of an inode that never had a path: `memfd:x`, `dev/zero` (anonymous memory that
     /// processes share), `SYSV00000000`.
     Label(OsString),
     /// Unknown, or there is none: block devices, inodes of the file system itself, files opened by handle. The kernel
@@ -59,7 +59,7 @@ pub struct CachedInode {
     pub links: u32,
     /// Number of references that keep it in memory: open files, mappings, cached names.
     pub references: u32,
-    /// It had a path, and has none any more; it is there as long as it is open or mapped.
+    /// It had a path and was deleted; it exists while it is open or mapped.
     pub deleted: bool,
     /// Some process has it mapped.
     pub mapped: bool,
@@ -68,13 +68,13 @@ pub struct CachedInode {
 }
 
 impl CachedInode {
-    /// Whether it is a block device: read as a file, or a file system's metadata on it.
+    /// Returns whether it is a block device: its pages are reads of the device, or metadata of its file system.
     #[must_use]
     pub fn is_block_device(&self) -> bool {
         record::is_block_device(self.mode)
     }
 
-    /// Whether it has no pages left, and reclaim took the last ones.
+    /// Returns whether it has no pages left, and the last ones were reclaimed.
     #[must_use]
     pub fn is_evicted(&self) -> bool {
         self.pages.is_zero()

@@ -57,7 +57,7 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Whether nothing was missed.
+    /// Returns whether nothing was missed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Missed::default()
@@ -89,12 +89,12 @@ pub struct Summary {
     pub kernel_time: Duration,
     /// The longest of them.
     pub longest_run: Duration,
-    /// From the beginning of the census to its end.
+    /// Duration of the census.
     pub elapsed: Duration,
 }
 
 impl Summary {
-    /// Whether something was not looked at.
+    /// Returns whether the census missed something.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.missed.is_nothing()
@@ -113,7 +113,7 @@ pub struct Report {
 /// Takes the records as they come, leaves out duplicates, and passes the others on.
 pub(super) struct Receiver<F> {
     each: F,
-    /// Of the super block that is being walked; those of another cannot come again.
+    /// Inodes of the super block being walked; those of other super blocks cannot come again.
     seen: HashSet<Identity>,
     super_block: u32,
     file_system: Arc<str>,

@@ -66,7 +66,7 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(word.try_into().ok()?))
 }
 
-/// How many bytes follow the head of a type of this kind with `count` members.
+/// Number of bytes after the head of a type of this kind with `count` members.
 fn tail(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         kind::INT | kind::VAR | kind::DECL_TAG => WORD,
@@ -79,10 +79,10 @@ fn tail(kind: u32, count: usize) -> Option<usize> {
     })
 }
 
-/// All types of some descriptions, each of which goes on from the first.
+/// All types of several descriptions, each of which continues the first.
 pub(super) struct Types<'a> {
     blobs: Vec<Blob<'a>>,
-    /// Of each blob: where its types stand, in the order of their ids.
+    /// Offsets of the types of each blob, in the order of their ids.
     offsets: Vec<Vec<u32>>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Types<'a> {
         Ok(Self { blobs, offsets })
     }
 
-    /// How many types a blob has.
+    /// Number of types of a blob.
     pub(super) fn len(&self, blob: usize) -> usize {
         self.offsets[blob].len()
     }

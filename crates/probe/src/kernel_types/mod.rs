@@ -27,7 +27,7 @@ use crate::error::Error;
 /// Names of the structures, unions and enums in the programs' objects, as clang left them.
 const WANTED: &[&str] = &include!(concat!(env!("OUT_DIR"), "/wanted_types.rs"));
 
-/// Where the kernel shows its types: those of the kernel proper, and one file for each module.
+/// Directory of the kernel's types: one file for the kernel proper, and one for each module.
 const DIRECTORY: &str = "/sys/kernel/btf";
 
 /// Modules whose types programs look into, where they are not part of the kernel proper.
@@ -68,8 +68,8 @@ impl KernelTypes {
         Ok(types)
     }
 
-    /// Whether anything in the kernel has this name. A function that has it is not sure to be one that can be
-    /// hooked into: that is tried.
+    /// Returns whether anything in the kernel has this name. A function of that name may still refuse fentry and kprobes:
+    /// only an attempt shows it.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         let wanted = [b"\0", name.as_bytes(), b"\0"].concat();
         self.blobs
@@ -77,7 +77,7 @@ impl KernelTypes {
             .any(|blob| memchr::memmem::find(btf::strings(blob), &wanted).is_some())
     }
 
-    /// Whether the kernel proper, or one of the modules read, has this tracepoint.
+    /// Returns whether the kernel proper, or a module that was read, has this tracepoint.
     pub(crate) fn has_tracepoint(&self, name: &str) -> bool {
         self.has_name(&format!("btf_trace_{name}"))
     }

@@ -1,7 +1,7 @@
-//! What is there is found while inodes and file systems come and go.
+//! Stable files are found while inodes and file systems come and go.
 //!
-//! Stable files lie between others that are deleted, as they do on their list. Few inodes a run make many places
-//! where the walk stops, and has to find its way again.
+//! On the kernel's list, stable files lie between others that are deleted. With few inodes per run the walk stops at
+//! many positions, and has to find each of them again.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -161,12 +161,12 @@ fn survive_churn(stand: &mut Stand, directory: &Path) {
     let mounts = std::thread::scope(|scope| {
         let mounts = scope.spawn(|| mount_and_unmount(&place, &wave));
         scope.spawn(|| create_and_unlink(directory, &wave));
-        // Also when an assertion fails, or the threads would go on.
+        // Stops the threads, also when an assertion fails.
         let stopper = Stopper(&wave);
         for number in 0..CENSUSES {
-            // From many places to stop at to few.
+            // From many stops to few.
             let inodes_per_run = [30, 300, Options::MOST_INODES_PER_RUN][number as usize % 3];
-            // Nobody else does, and a reclaimer takes what nobody reads.
+            // No other process reads them, and proactive reclaim evicts unused pages.
             for path in stable.values() {
                 fs::read(path).expect("it can be read");
             }

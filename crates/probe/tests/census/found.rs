@@ -1,4 +1,4 @@
-//! What is listed, with how many pages.
+//! Listed files, with their page counts.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -87,7 +87,7 @@ fn shared_anonymous_memory_is_listed() {
     as_root("shared memory", |stand| {
         const PAGES: usize = 1237;
         let length = PAGES * page() as usize;
-        // SAFETY: a new mapping, which nobody else knows of.
+        // SAFETY: a new mapping, to which no reference exists.
         let memory = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),

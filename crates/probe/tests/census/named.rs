@@ -1,4 +1,4 @@
-//! What it is called.
+//! Names of listed files.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

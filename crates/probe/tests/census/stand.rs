@@ -159,7 +159,7 @@ pub fn page() -> u64 {
     cachewise_sys::page_size().get()
 }
 
-/// Fills a new file with so many pages, leaves it open.
+/// Creates a file, fills it with this number of pages, and leaves it open.
 pub fn write_pages(path: &Path, pages: u64) -> File {
     let mut file = File::options()
         .read(true)

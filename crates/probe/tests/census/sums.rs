@@ -48,8 +48,8 @@ fn quiet_moment(stand: &mut Stand) -> Option<(Sums, Report)> {
 #[test]
 fn its_sums_are_the_kernels() {
     as_root("sums", |stand| {
-        // What another program mounts and unmounts all the time can have as many pages at each reading and
-        // still be missed, being another file system each time. So one moment of several is enough.
+        // A file system that another program mounts and unmounts all the time can have the same number of pages at
+        // each reading and still be missed, because it is a new one each time. So one moment of several is enough.
         let mut seen = Vec::new();
         for _ in 0..MOMENTS {
             let Some((kernel, report)) = quiet_moment(stand) else {

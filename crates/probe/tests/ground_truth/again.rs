@@ -1,9 +1,9 @@
-//! Pages that come twice for one read: they are thrown out after it has begun and before it gets to them.
+//! Pages inserted twice for one read: they are evicted after it has begun and before it reaches them.
 //!
-//! A second thread evicts the file all the while, so what a read finds is a matter of time. What stays are
-//! laws. Every page is asked for once: it is missed once, however often it was brought in for that, or it is
-//! the first use of a page that was brought in ahead. Whatever else came in was wasted, as nothing is left in
-//! the end; and as all of the file had been in the cache, whatever comes in is a refault.
+//! A second thread evicts the file all the time, so the residency that a read finds depends on timing. Invariants
+//! hold anyway. Every page is requested once: it is one miss, however often it was inserted for it, or one
+//! readahead hit. All other inserted pages were wasted, because none is left at the end; and because the whole
+//! file had been in the cache, every inserted page is a refault.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,13 @@ use crate::table::{Comparison, FAULTS, Label};
 
 const FILE_BYTES: u64 = 8 << 20;
 
-/// Some of the pages that a read has yet to get to are thrown out in any of so many reads of the file.
+/// Number of reads of the file, in at least one of which pages are evicted before the read reaches them.
 const ATTEMPTS: u32 = 20;
 
-/// So many marks can be lost where two CPUs change those of the same pages.
+/// Maximum number of marks lost when two CPUs change those of the same pages.
 const LOST_MARKS: u64 = 256;
 
-/// Requests for the same pages, which are thrown out before each.
+/// Requests for the same pages, which are evicted before each.
 const REQUESTS: u64 = 50;
 
 /// Trials on the file systems with a cache.

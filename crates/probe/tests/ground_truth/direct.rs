@@ -1,10 +1,10 @@
-//! Reads and writes around the cache, alone and between buffered ones, and a bare block device.
+//! Direct reads and writes, alone and between buffered ones, and a bare block device.
 //!
 //! Margins, each with its reason:
 //!
-//! - *btrfs, direct writes*: btrfs writes through the cache after all where it keeps checksums. What
-//!   is exact is that every byte is counted once, as direct or as buffered. Of a file without
-//!   checksums (`chattr +C`) it is exact that all of it is direct.
+//! - *btrfs, direct writes*: btrfs falls back to the cache for files with checksums. The count of bytes is
+//!   exact: each is counted once, as direct or as buffered. For a file without checksums (`chattr +C`),
+//!   exactly all bytes are direct.
 //! - *btrfs, io_uring*: the first request may fall back to a buffered read inside a worker of the
 //!   kernel (`uring_results.rs` has reads that always do).
 //! - *io_uring*: the completion may come in an interrupt. Where the host keeps BPF programs from

@@ -1,8 +1,8 @@
-//! What is read, or touched, somewhere else than it looks: files without pages, below an overlay, and beyond
-//! the end.
+//! Reads and touches of other pages than the file suggests: files without pages, files below an overlay, and
+//! pages beyond the end.
 //!
-//! By the end of system calls reads on overlayfs are not seen, as its documentation says. What they bring in is
-//! read-ahead then: misses without the hits beside them would be a wrong ratio.
+//! The back-end that counts at the end of system calls does not see reads on overlayfs, as its documentation says.
+//! Pages that they insert count as readahead there: misses without hits would give a wrong ratio.
 
 use std::fs::{self, File};
 
@@ -144,7 +144,7 @@ fn overlay(room: &mut Room) -> Result<()> {
                         let at = At::Position(offset);
                         oracle.request(offset, size, || reader.request(at, size))?;
                     }
-                    // What the last request brought in waits for its end to be seen, or for the next one.
+                    // Pages that the last request inserted wait until its end is seen, or for the next request.
                     fs::read(other.path()).context("read another file")?;
                     Ok(oracle.expected())
                 },
@@ -176,7 +176,7 @@ fn overlay(room: &mut Room) -> Result<()> {
 fn mmap_beyond_the_end(room: &mut Room) -> Result<()> {
     let subject = room.file("data", page_size())?;
     for state in ["cold", "warm"] {
-        // Tracepoints tell that pages around were mapped, and not which one was asked for.
+        // Tracepoints show that pages around it were mapped, but not the requested one.
         if state == "warm" && room.stand.back_end() == BackEnd::Tracepoints {
             continue;
         }

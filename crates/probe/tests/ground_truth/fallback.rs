@@ -1,16 +1,15 @@
-//! Direct writes that the file system does through the cache after all: they are buffered ones then.
+//! Direct writes for which the file system falls back to the cache: they are buffered writes then.
 //!
-//! - *btrfs* (6.15 and later) does so where it keeps checksums: the program could change its memory
-//!   meanwhile.
-//! - *ext4* does so where a file has no extents (as those of ext3) and a block is written first.
-//! - *xfs* does so where a part of a block is written that another file shares (a reflink).
+//! - *btrfs* (6.15 and later) falls back for files with checksums, because the program could change its
+//!   memory during the write.
+//! - *ext4* falls back if a file has no extents (as those of ext3) and a block is written first.
+//! - *xfs* falls back if a write covers part of a block that another file shares (a reflink).
 //!
-//! Of io_uring's requests it is a worker that writes them. On xfs the task itself may get along without,
-//! where the page is in the cache already; such a request is not counted, so there each page is written
-//! once.
+//! Requests of io_uring are written by a worker. On xfs the task itself may write, if the page is already in
+//! the cache; such a request is not counted, so there each page is written once.
 //!
-//! Which of the requests fall back is the file system's affair. What is exact is that every byte is
-//! counted once, as direct or as buffered, and that the pages of those that fell back are there.
+//! The file system decides which requests fall back. Two facts are exact: every byte is counted once, as
+//! direct or as buffered, and the pages of the requests that fell back are resident.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

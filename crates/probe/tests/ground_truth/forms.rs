@@ -418,8 +418,8 @@ fn io_uring_forms(room: &mut Room) -> Result<()> {
             },
         );
 
-        // Eight requests in one call. Without read-ahead they cannot bring in each other's pages, so
-        // that looking at all of them first is as good as looking before each.
+        // Eight requests in one call. Without readahead they cannot insert each other's pages, so the
+        // residency before all of them is also the residency before each.
         if folios == Folios::Small || state == State::Warm {
             for (flags, how) in [
                 (squeue::Flags::empty(), "batch of 8"),
@@ -464,7 +464,7 @@ fn io_uring_forms(room: &mut Room) -> Result<()> {
 }
 
 /// read(2) into a private mapping of the same file: the copy faults in the middle of a request, and
-/// what the fault brings in is not the request's.
+/// the pages that the fault inserts do not belong to the request.
 fn into_own_mapping(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 8 << 20)?;
     let size = 64 << 10;

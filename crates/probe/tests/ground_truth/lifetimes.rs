@@ -1,7 +1,7 @@
-//! What becomes of pages: prefetched, used or wasted, evicted, and brought back.
+//! Fate of pages: prefetched, used or wasted, evicted, and refaulted.
 //!
-//! The law of read-ahead: prefetch + read-ahead = used + wasted + still there and unread. At the end
-//! of a case everything is put out of the cache, so that nothing is still there.
+//! The readahead invariant: prefetched + readahead = used + wasted + resident and unread. At the end of a
+//! case all pages are evicted, so that none is resident.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -230,7 +230,7 @@ fn prefetch_used_or_wasted(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// Reads that bring in more than they ask for, and then everything goes.
+/// Reads with readahead beyond the requested pages, followed by the eviction of all pages.
 fn read_ahead_used_or_wasted(room: &mut Room) -> Result<()> {
     let subject = room.file("data", FILE_BYTES)?;
     let way = room.way(Call::Pread, Folios::Large);
@@ -293,7 +293,7 @@ fn read_ahead_used_or_wasted(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// The law of read-ahead, with nothing left in the cache.
+/// The readahead invariant, with no page left in the cache.
 fn of_lifetimes(
     expected: &Expected,
     inserted: u64,

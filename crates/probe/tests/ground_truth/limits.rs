@@ -1,8 +1,8 @@
-//! More than one call can move: Linux cuts each at the last whole page below 2 GiB, and so must be what
-//! is counted. Whoever asks for the rest asks again.
+//! Requests for more than one call can move: Linux cuts each at the last whole page below 2 GiB, and so must
+//! the count. The rest needs another call.
 //!
-//! The file is a hole, which fills the page cache like data but no disk, and what it is read into is the
-//! same piece of memory again and again. The cut is made above all file systems, so one of them is enough.
+//! The file is a hole, which fills the page cache like data but no disk, and all of it is read into the same
+//! piece of memory, mapped repeatedly. The cut is made above all file systems, so one of them is enough.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,10 +22,10 @@ use crate::reader::submit;
 use crate::stand::{Evictions, Room, trial};
 use crate::table::{Comparison, Label};
 
-/// A call's worth and a bit, not a whole number of pages.
+/// A little more than one call moves, and not a whole number of pages.
 const FILE_BYTES: u64 = (2 << 30) + (64 << 20) + 1234;
 
-/// How much memory the address space that is read into has behind it.
+/// Size of the memory behind the address space that is read into.
 const PIECE_BYTES: usize = 16 << 20;
 
 /// The trial.
@@ -71,7 +71,7 @@ impl Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody has made a reference into it.
+        // SAFETY: this value owns the mapping, and there is no reference into it.
         let unmapped = unsafe { munmap(self.start, self.bytes) };
         assert!(unmapped.is_ok(), "a mapping that was made can be unmapped");
     }
@@ -82,7 +82,7 @@ type Ask = fn(&File, &Echo, u64, usize) -> Result<u64>;
 
 const CALLS: [(&str, Ask); 5] = [
     ("read", |file, echo, _, length| {
-        // SAFETY: the buffer has room for all of the file, and nobody has a reference to it.
+        // SAFETY: the buffer has room for the whole file, and there is no reference to it.
         got("read", unsafe {
             libc::read(file.as_raw_fd(), echo.start, length)
         })

@@ -1,18 +1,18 @@
-//! What the probe counts, against what the kernel says by other means.
+//! Counts of the probe, compared with independent figures of the kernel.
 //!
-//! Every file system, every call, every state: see `oracle.rs` for where the expected numbers come
-//! from, and the heads of the other modules for the margins that the definitions leave. The process
-//! watches itself: it attaches a probe to its own process id, and does by turns what is counted and
-//! what tells the truth.
+//! Every file system, every call, every state: `oracle.rs` describes the source of the expected numbers, and
+//! the head of each other module the margins that the definitions leave. The process watches itself: it attaches
+//! a probe to its own process id, and alternates between counted requests and queries for the expected numbers.
 //!
-//! `CACHEWISE_TABLE=FILE.md` writes every case down; `CACHEWISE_TEST_DIR` says where the images of
-//! the file systems go, `CACHEWISE_TEST_DISKS` which block devices to take instead, `CACHEWISE_BACK_ENDS` by
-//! what is counted, `CACHEWISE_TEST_ONLY` parts of the names of the trials that are to be run. Without root nothing is run, and one line says so.
+//! Variables: `CACHEWISE_TABLE=FILE.md` writes a table of every case; `CACHEWISE_TEST_DIR` is the directory for
+//! the images of the file systems, `CACHEWISE_TEST_DISKS` names block devices to use instead,
+//! `CACHEWISE_BACK_ENDS` the back-ends, and `CACHEWISE_TEST_ONLY` parts of the names of the trials to run. Without
+//! root no trial runs, and one line says so.
 //!
 //! # Layout
-//! - `stand`: the probe, the mounts, and how a case is done.
+//! - `stand`: the probe, the mounts, and the steps of a case.
 //! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
-//!   truth about reads; `reader`, the calls.
+//!   expected counts of reads; `reader`, the calls.
 //! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `uring_reads`, `uring_results`,
 //!   `lifetimes`, `again`, `late`, `names`, `volumes`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         return code;
     }
     let mut arguments = Arguments::from_args();
-    // What is counted belongs to the process: two cases at once would be counted as one.
+    // Counts belong to the process: two cases at once would be counted as one.
     arguments.test_threads = Some(1);
     let mut trials = trials();
     if let Ok(only) = std::env::var("CACHEWISE_TEST_ONLY") {

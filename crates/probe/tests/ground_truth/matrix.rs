@@ -1,10 +1,9 @@
 //! Every call with every size, in both orders, on a cold, a half warm and a warm file, with large
-//! folios and with small ones: requests, pages, bytes, hits, misses, read-ahead and its first use,
+//! folios and with small ones: requests, pages, bytes, hits, misses, readahead and readahead hits,
 //! all of them exact, and nothing else counted.
 //!
-//! There is no margin here but one that is a fact about a call: copy_file_range shares the blocks
-//! where the file system can, touches no page, and 0 is the truth (see `forms.rs`). Here it is made
-//! to copy by a destination offset that no block begins at.
+//! The one special case is a property of a call: copy_file_range shares blocks if the file system can,
+//! touches no page, and counts 0 (see `forms.rs`). Here a destination offset inside a block makes it copy.
 
 use std::fs::File;
 

@@ -14,7 +14,7 @@ use crate::oracle::generation;
 use crate::problem::{Context, Problem, Result};
 use crate::stand::{Room, trial};
 
-/// What a record has room for.
+/// Limits of a record.
 const MOST_LEVELS: usize = 256;
 const MOST_BYTES: usize = 4096;
 

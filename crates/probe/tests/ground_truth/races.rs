@@ -1,8 +1,8 @@
 //! Several readers of one file at once, threads of one process and processes.
 //!
-//! With several readers no looking first can tell who brings a page in: the margin is that any of
-//! them may. What stays exact are laws: each reader's pages; hits and misses add up to pages; and
-//! over all readers, misses and read-ahead are the pages that came in, each counted once.
+//! With several readers, residency before a request does not show which of them inserts a page: the margin is
+//! that any of them may. Invariants stay exact: each reader's pages; hits and misses add up to pages; and over
+//! all readers, misses and readahead are the inserted pages, each counted once.
 
 use std::env;
 use std::fs::File;
@@ -49,7 +49,7 @@ const RACES: [(Order, u64, State); 6] = [
     (Order::Random, 64 << 10, State::Warm),
 ];
 
-/// Reads a file as one of several, and gives the requests and pages that it asked for.
+/// Reads a file as one of several readers, and returns the numbers of requests and requested pages.
 fn read(file: &File, bytes: u64, order: Order, size: u64, seed: u64) -> Result<(u64, u64)> {
     let mut buffer = vec![0; size as usize];
     let mut random = Random::new(seed);
@@ -208,7 +208,7 @@ fn processes(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// What one process did to one file. Rows have the ids of the kernel's first PID namespace, a child has one of ours.
+/// Counters of one process on one file. Rows have ids of the kernel's first PID namespace, a child has one of ours.
 fn of_process(snapshot: &Snapshot, pid: u32, subject: &Subject) -> Ledger {
     let mut processes = snapshot.processes.iter();
     let Some(process) = processes.find(|process| process.pid == pid) else {

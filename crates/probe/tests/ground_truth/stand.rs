@@ -39,16 +39,16 @@ pub enum Evictions {
     Reclaim,
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Debug)]
 pub struct Measured<E> {
-    /// What the work gave: the oracle's word.
+    /// Result of the work: the counts that the oracle expects.
     pub expected: E,
-    /// What was counted for the file meanwhile.
+    /// Counters of the file during the case.
     pub ledger: Ledger,
-    /// Pages that came into the file meanwhile: residency after less before, and evictions.
+    /// Pages inserted into the file during the case: residency after minus before, plus evictions.
     pub inserted: u64,
-    /// Residency before less after; for cases that bring nothing in.
+    /// Residency before minus after, for cases that insert no page.
     pub gone: u64,
     /// The counters before, and after, for what is not about one file.
     pub snapshots: (Snapshot, Snapshot),
@@ -109,7 +109,7 @@ impl Stand {
         })
     }
 
-    /// The mount point of a file system, made when it is first asked for, or why there is none.
+    /// The mount point of a file system, made at the first call, or the reason that there is none.
     fn directory(&mut self, kind: FileSystem) -> Result<Result<PathBuf, String>> {
         if !self.mounted.contains_key(&kind) {
             let mounted = match self.workshop.mount(kind) {
@@ -214,7 +214,7 @@ impl Stand {
         )))
     }
 
-    /// What is counted up to now; that something was lost is an error.
+    /// Counts up to now; lost events are an error.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let snapshot = self.probe.snapshot().context("read the probe")?;
         if snapshot.lost.is_nothing() {
@@ -227,7 +227,7 @@ impl Stand {
         }
     }
 
-    /// What reads are counted by.
+    /// The back-end that counts reads.
     pub fn back_end(&self) -> BackEnd {
         self.probe.back_end()
     }
@@ -238,7 +238,7 @@ impl Stand {
     }
 }
 
-/// What a trial works with: the stand, a directory of its own, and the list of what went wrong.
+/// Resources of a trial: the stand, a directory of its own, and the list of failures.
 pub struct Room<'s> {
     /// The test stand.
     pub stand: &'s mut Stand,

@@ -1,4 +1,4 @@
-//! What was expected and what was counted, case by case, and the tables made of it.
+//! Expected and measured counts, case by case, and the tables of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use cachewise_model::{Count, Counter, Ledger, contradicts_itself};
 use crate::oracle::{Expected, Folios, State};
 use crate::problem::{Context, Result};
 
-/// What a case is called in the tables.
+/// Name of a case in the tables.
 #[derive(Debug, Clone)]
 pub struct Label {
     place: &'static str,
@@ -164,7 +164,7 @@ impl Comparison {
         self
     }
 
-    /// What one reader is to be counted as, and that nothing else was counted.
+    /// The expected counts of one reader, and no other counts.
     pub fn of_reads(expected: &Expected, inserted: u64, ledger: &Ledger) -> Self {
         let reuse = expected.hits.saturating_sub(expected.used);
         let ahead = inserted.saturating_sub(expected.misses);

@@ -2,8 +2,8 @@
 //!
 //! The oracle for new pages is cachestat(2) again. For pages dirtied it is the kernel's own account of
 //! the thread, `write_bytes` in /proc/thread-self/io, which goes up by a folio when the folio goes
-//! from clean to dirty. What is dirty at the end says less: on a small, new file system the kernel
-//! begins to write back at once, and a page written twice may be dirtied twice.
+//! from clean to dirty. The number of dirty pages at the end proves less: on a small, new file system the
+//! kernel begins writeback at once, and a page written twice may be dirtied twice.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What writes are to be counted as.
+/// Expected counts of writes.
 #[derive(Debug, Default, Clone, Copy)]
 struct Written {
     requests: u64,

@@ -1,19 +1,19 @@
-//! What is to be counted, found out by other means than the probe's.
+//! Expected counts, determined by other means than the probe's.
 //!
-//! The oracle asks cachestat(2) about the range of a request *right before* the request. With one
-//! reader that settles everything:
+//! The oracle queries cachestat(2) for the range of a request *right before* the request. With one
+//! reader that determines everything:
 //!
 //! - pages = page indices that the range, clamped to the end of the file, overlaps;
 //! - hits = those that are resident just before, also if their I/O is still under way;
 //! - misses = the rest;
-//! - read-ahead = pages that came into the file during the case, less the misses: residency after,
-//!   less residency before, plus what was evicted meanwhile;
-//! - used = hits on pages that nobody had read since they came in. Which ones had been read the
-//!   oracle remembers, page by page, from the preparation on.
+//! - readahead = pages inserted into the file during the case, minus the misses: residency after,
+//!   minus residency before, plus the pages evicted in between;
+//! - used = hits on pages that had not been read since their insertion. The oracle tracks the pages
+//!   that were read, page by page, from the preparation on.
 //!
-//! For mmap a request is a fault, and the thread's own fault counters tell whether a touch was one.
-//! With several readers nothing is settled by looking first, and laws take the oracle's place: see
-//! `races.rs`.
+//! For mmap a request is a fault, and the thread's own fault counters show whether a touch was one.
+//! With several readers a query before the request determines nothing, and invariants replace the
+//! oracle: see `races.rs`.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -50,7 +50,7 @@ pub fn pages_of(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / page_size()..(bytes.end - 1) / page_size() + 1
 }
 
-/// What cachestat(2) says about a range.
+/// Result of cachestat(2) for a range.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Residency {
@@ -73,8 +73,8 @@ fn refaults() -> Result<u64> {
         .ok_or_else(|| Problem::new("/proc/vmstat has no workingset_refault_file"))
 }
 
-/// What the kernel knew at one time of pages that reclaim took. Not by `pgsteal_file`: that leaves out
-/// what DAMON pages out.
+/// The kernel's record, at one time, of pages that were reclaimed. `pgsteal_file` does not serve: it leaves
+/// out pages that DAMON reclaims.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
     /// Entries of the file that say so.
@@ -82,7 +82,7 @@ pub struct Taken {
     refaults: u64,
 }
 
-/// cachestat(2), straight: the oracle must not share code with what it judges.
+/// cachestat(2) by a direct call: the oracle must not share code with the code under test.
 fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     /// The same on every architecture.
     const SYS_CACHESTAT: libc::c_long = 451;
@@ -106,7 +106,7 @@ fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     }
 }
 
-/// What is resident of a range of a file, by cachestat(2), or else by mincore(2).
+/// Resident pages in a range of a file, by cachestat(2), or else by mincore(2).
 fn resident(file: &File, bytes: &Range<u64>) -> Result<Residency> {
     match cachestat(file.as_raw_fd(), bytes) {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
@@ -133,8 +133,8 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<u64> {
     let count = (pages.end - pages.start) as usize;
     let length = count * page_size() as usize;
     let mut flags = vec![0_u8; count];
-    // SAFETY: a new mapping at a place of the kernel's choice, which is never read or written: mincore only
-    // asks about it, and writes one byte a page to `flags`, which has so many.
+    // SAFETY: a new mapping at an address of the kernel's choice, which is never read or written: mincore only
+    // queries it, and writes one byte per page to `flags`, which has `count` bytes.
     unsafe {
         let start = libc::mmap(
             std::ptr::null_mut(),
@@ -169,13 +169,13 @@ pub fn faults() -> u64 {
     usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs()
 }
 
-/// How a file was brought into the cache before the case: a hit in a large folio is counted by other
-/// code of the kernel than sixteen hits in small ones.
+/// Size of the folios of a file in the cache before the case: other kernel code counts a hit in a large
+/// folio than sixteen hits in small ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folios {
-    /// By sequential read-ahead, which makes the largest folios that the file system takes.
+    /// Inserted by sequential readahead, which makes the largest folios that the file system supports.
     Large,
-    /// Page by page, without read-ahead; the reads of the case go without read-ahead too.
+    /// Inserted page by page, without readahead; the reads of the case have none either.
     Small,
 }
 
@@ -291,12 +291,12 @@ impl Subject {
         self.id
     }
 
-    /// What of the file is in the cache; also what was appended to it.
+    /// Resident pages of the file, appended ones included.
     pub fn residency(&self) -> Result<Residency> {
         resident(&self.file, &(0..0))
     }
 
-    /// Cuts the file off. The kernel's entries of what it took there go too: they are kept count of.
+    /// Truncates the file. That also removes the kernel's entries for reclaimed pages there: their number is kept.
     pub fn cut_to(&self, bytes: u64) -> Result<()> {
         let before = self.residency()?.evicted;
         File::options()
@@ -310,7 +310,7 @@ impl Subject {
         Ok(())
     }
 
-    /// What was taken of the file up to now.
+    /// Pages of the file that were reclaimed up to now.
     pub fn taken(&self) -> Result<Taken> {
         Ok(Taken {
             shadows: self.residency()?.evicted + self.cut.load(Ordering::Relaxed),
@@ -398,16 +398,16 @@ impl Subject {
             .context("fadvise DONTNEED")
     }
 
-    /// Brings the file into a state, from wherever it is, and says which pages were read for that.
+    /// Brings the file into a state, from any other, and returns the pages that were read for that.
     pub fn prepare(&self, state: State, folios: Folios, random: &mut Random) -> Result<Touched> {
         for attempt in 0..12 {
             let mut touched = self.fill(state, folios, random)?;
-            // Fewer, if some were evicted already: then nobody could say which.
+            // Fewer, if some were evicted already: then those are not known.
             if self.residency()?.cached >= touched.count(&(0..self.pages())) {
                 return Ok(touched);
             }
-            // A reclaimer that goes by addresses takes new pages that lie where old ones did, until it has seen
-            // them used.
+            // Proactive reclaim by address (DAMON) evicts new pages at the addresses of old ones, until it sees
+            // accesses to them.
             thread::sleep(Duration::from_millis(20 * attempt));
         }
         Err(Problem::new("pages are evicted as soon as they are read"))
@@ -466,12 +466,12 @@ fn identity(metadata: &Metadata) -> (u32, u32, u64) {
     (rustix::fs::major(device), rustix::fs::minor(device), inode)
 }
 
-/// Which pages of a file somebody has read since they came in.
+/// Pages of a file that were read since their insertion.
 #[derive(Debug, Clone)]
 pub struct Touched(Vec<bool>);
 
 impl Touched {
-    /// None: the file is cold, or only advice has brought it in.
+    /// No page: the file is cold, or only advice inserted its pages.
     pub fn none(subject: &Subject) -> Self {
         Touched(vec![false; subject.pages() as usize])
     }
@@ -494,20 +494,20 @@ impl Touched {
     }
 }
 
-/// What reads are to be counted as.
+/// Expected counts of reads.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Expected {
     /// Requests of at least one page.
     pub requests: u64,
-    /// Pages asked for.
+    /// Requested pages.
     pub pages: u64,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub bytes: u64,
-    /// Pages that were there.
+    /// Pages that were resident.
     pub hits: u64,
-    /// Pages that were not.
+    /// Pages that were not resident.
     pub misses: u64,
-    /// Hits on pages that nobody had read before.
+    /// Hits on pages that had not been read before.
     pub used: u64,
     /// Pages of requests that ended before they reached them.
     pub unserved: u64,
@@ -517,11 +517,11 @@ pub struct Expected {
     pub failed: u64,
     /// Touches of a mapping that were faults.
     pub faults: u64,
-    /// Of these, on pages that were not there.
+    /// Faults on pages that were not resident.
     pub fault_misses: u64,
 }
 
-/// Stands beside a single reader and writes down what its requests must be counted as.
+/// Observer of a single reader, which records the expected counts of its requests.
 #[derive(Debug)]
 pub struct Oracle<'s> {
     subject: &'s Subject,
@@ -539,13 +539,13 @@ impl<'s> Oracle<'s> {
         }
     }
 
-    /// What was written down.
+    /// The recorded expectation.
     pub fn expected(&self) -> Expected {
         self.expected
     }
 
-    /// Writes down that a range is about to be asked for in one request, and gives the bytes of it
-    /// that are before the end of the file, and that one call moves.
+    /// Records that a range is about to be requested by one call. Returns the number of its bytes that
+    /// are before the end of the file and that one call can move.
     pub fn announce(&mut self, offset: u64, length: u64) -> Result<u64> {
         let bytes = offset..(offset + length.min(most_bytes())).min(self.subject.bytes);
         let pages = pages_of(&bytes);

@@ -116,7 +116,7 @@ impl Buffer {
     }
 }
 
-/// What reads need besides the file, made once: buffer, pipe, somewhere to send to.
+/// Resources of reads besides the file, made once: buffer, pipe, and a destination to send to.
 #[derive(Debug)]
 pub struct Tools {
     /// Memory to read into.
@@ -146,16 +146,16 @@ impl Tools {
     }
 }
 
-/// How files are to be read: everything that opening a reader needs, but the file.
+/// Method of reading: everything that opening a reader needs, except the file.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// By which call.
+    /// The call.
     pub call: Call,
-    /// Small ones: without read-ahead.
+    /// Size of the folios; small ones need reads without readahead.
     pub folios: Folios,
     /// The file that copy_file_range writes.
     pub sink: PathBuf,
-    /// Where in it. At 1 no block begins, and a file system that could share blocks must copy.
+    /// Offset in it. No block begins at 1, so a file system that could share blocks must copy.
     pub sink_offset: u64,
 }
 
@@ -292,8 +292,8 @@ impl Reader<'_> {
             ),
         };
         let got = got.context("splice")? as u64;
-        // Emptied by splice too, as a program would pass it on: a read in between would raise the
-        // task's count of reads, by which requests could be told apart, and a splice does not.
+        // Emptied by splice too, as a program would pass the data on: a read in between would raise the
+        // task's count of reads, which distinguishes requests, and a splice does not.
         let mut left = got as usize;
         while left > 0 {
             let (from, to) = (&self.tools.pipe_out, &self.tools.null);
@@ -375,7 +375,7 @@ pub struct Mapping {
     bytes: usize,
 }
 
-/// What a mapping is for.
+/// Purpose of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// To be read.
@@ -387,7 +387,7 @@ pub enum Access {
 }
 
 impl Mapping {
-    /// Maps a file. For small folios the kernel is told not to read around a fault.
+    /// Maps a file. For small folios, advice disables reads around a fault.
     pub fn new(file: &File, bytes: u64, access: Access, folios: Folios) -> Result<Self> {
         let (protection, flags) = match access {
             Access::Read => (ProtFlags::READ, MapFlags::SHARED),
@@ -436,11 +436,12 @@ impl Mapping {
 
     /// Writes a byte of a page; the mapping must have been made for that.
     pub fn write(&mut self, page: u64) {
-        // SAFETY: the page is mapped writable by the caller's choice, nobody else uses the mapping.
+        // SAFETY: the page is mapped writable by the caller's choice, and there is no other user of the mapping.
         unsafe { ptr::write_volatile(self.page(page), 1) }
     }
 
-    /// Has the kernel read a byte of a page, for a pipe. Unlike a program it is told where there is none.
+    /// Lets the kernel read a byte of a page, for a pipe. If there is no page, the call fails; a program would get
+    /// SIGBUS.
     pub fn write_out(&self, page: u64) -> rustix::io::Result<usize> {
         let (_out, pipe) = rustix::pipe::pipe()?;
         // SAFETY: it only reads memory, of this mapping, and checks by itself whether it may.

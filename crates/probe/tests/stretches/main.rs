@@ -1,8 +1,8 @@
-//! A watch over the whole system, in stretches of time: what its snapshots say in sum has to be the truth,
-//! however many processes come and go, and however small its tables are.
+//! A watch over the whole system, in intervals: the sum of its snapshots has to be exact, however many
+//! processes come and go, and however small its tables are.
 //!
-//! Processes are made by fork alone, without a program of their own, so that thousands of them take
-//! seconds: each reads some pages of some file, and ends with a status that tells how many.
+//! Processes are made by fork alone, without exec, so that thousands of them take seconds: each reads some
+//! pages of a file, and exits with their number as its status.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
@@ -71,7 +71,7 @@ impl Files {
     }
 }
 
-/// Forks a process that reads so many pages of a file, one at a time, and ends with their number.
+/// Forks a process that reads this number of pages of a file, one at a time, and exits with the number.
 fn reader(file: &File, pages: u64) -> libc::pid_t {
     let (fd, page) = (file.as_raw_fd(), page() as usize);
     let mut buffer = [0u8; 16];
@@ -98,7 +98,7 @@ fn reap(pid: libc::pid_t) {
     assert_eq!(reaped, pid, "the child is reaped");
 }
 
-/// What all stretches said, added up.
+/// Sum of all intervals.
 #[derive(Default)]
 struct Sums {
     files: Ledger,
@@ -162,8 +162,8 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
     }
     sums.add(&probe.snapshot().unwrap(), &inodes);
 
-    // Others on this machine may fill the table; what found no room is on one row, and is said. So is what the kernel gave
-    // no storage for, where a task is interrupted while it makes or frees its own.
+    // Other processes may fill the table; one row sums the rest, and is reported. Events without storage are
+    // reported too: the kernel refuses it if a task is interrupted while it makes or frees its own.
     let booked = sums.files[Counter::ReadRequestedPages];
     let aside = sums.overflow[Counter::ReadRequestedPages];
     println!(
@@ -243,7 +243,7 @@ fn a_process_id_that_is_used_again_is_another_process() {
     let mut sums = Sums::default();
     let first = reader(&files.files[0], 3);
     reap(first);
-    // Both in one stretch. Somebody else may be given the number in between: then try again.
+    // Both in one interval. Another process may get the number in between: then try again.
     let again = (0..1000).any(|_| {
         if std::fs::write(AGAIN, (first - 1).to_string()).is_err() {
             return false;
@@ -338,7 +338,7 @@ fn names_come_through_of_more_files_than_the_ring_holds() {
     let place = std::env::var_os("CACHEWISE_TEST_DIR").map_or("/var/tmp".into(), PathBuf::from);
     let directory = tempfile::tempdir_in(place).unwrap();
     probe.snapshot().unwrap();
-    // Their records take twice the room that there is, and nobody asks for a snapshot meanwhile.
+    // Their records take twice the size of the ring, and no snapshot is taken in the meantime.
     let inodes: HashSet<u64> = (0..FILES)
         .map(|number| {
             let path = directory.path().join(format!("{number:0NAME$}"));
@@ -387,7 +387,7 @@ fn what_a_process_does_between_two_ticks_and_its_end_is_booked() {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "it waits");
-        // What it has done so far is booked here, under the name that it has so far.
+        // Its counts so far are booked here, under its present name.
         probe.snapshot().unwrap();
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
         let mut said = Vec::new();
