@@ -15,8 +15,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 pub const FILE: &str = "settings";
 
 /// The help of that flag.
-pub const FILE_HELP: &str = "Read settings from this TOML file: flags without dashes in front, and with _ for -; flags and environment \
-    variables override it";
+pub const FILE_HELP: &str = "Read settings from this TOML file, whose keys are flags without the leading dashes and with _ for -; flags and \
+    environment variables override it";
 
 /// A setting that a file or the environment gives.
 #[derive(Debug)]

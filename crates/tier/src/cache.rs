@@ -27,7 +27,7 @@ pub const LONGEST_READ: u64 = 64 << 20;
 /// next write from the last.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 
-/// How many blocks of one read are fetched side by side.
+/// Maximum blocks of one read that are fetched concurrently.
 const BLOCKS_AT_ONCE: usize = 16;
 
 /// Returns how many worker threads the runtime of a cache should have: one for two CPUs.
@@ -201,7 +201,7 @@ impl BlockCache {
     /// the cache; [`Error::Range`] above [`LONGEST_READ`]; [`Error::Deadline`]; as [`Origin::read`].
     ///
     /// # Cost
-    /// Of what is in memory: a look into a table, no system call, no copy within one block.
+    /// For blocks in memory: a lookup in a table, no system call, no copy within one block.
     pub async fn get(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
         let inner = &self.inner;
         inner.counters.reads.one();
@@ -488,7 +488,7 @@ impl CacheInner {
         Ok(block)
     }
 
-    /// Which bytes of an object are its block of this number.
+    /// Byte range of an object's block of this number.
     fn range(&self, file: &File, number: u64) -> ByteRange {
         let size = self.settings.block.0;
         let start = number.saturating_mul(size);

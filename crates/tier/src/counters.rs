@@ -1,4 +1,4 @@
-//! [`Counters`]: what each tier and node did, as `tier stat` shows it.
+//! Counters of each tier and node, as `tier stat` shows them: [`Counters`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Where a block can come from, nearest first.
+/// Sources of a block, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -22,7 +22,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// All of them, in the order in which they are asked.
+    /// All tiers, in the order in which reads query them.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Disk, Self::Remote, Self::Origin];
 
     /// Returns its name.
@@ -37,48 +37,48 @@ impl Tier {
     }
 }
 
-/// How long calls took. There is none where there was no call.
+/// Latency of calls; absent if there was no call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The arithmetic mean.
     pub mean_seconds: f64,
-    /// Half of the calls took at most this, to three digits.
+    /// The median, to three digits.
     pub p50_seconds: f64,
-    /// 99 % of them did.
+    /// The 99th percentile.
     pub p99_seconds: f64,
-    /// All of them did.
+    /// The maximum.
     pub max_seconds: f64,
 }
 
 /// The counters of one tier. Serialized names are those of `tier stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierRow {
-    /// Which.
+    /// The tier.
     #[serde(rename = "name")]
     pub tier: Tier,
     /// Requests for a block.
     #[serde(rename = "calls_total")]
     pub calls: u64,
-    /// How often it had the block.
+    /// Requests for which it had the block.
     #[serde(rename = "hits_total")]
     pub hits: u64,
-    /// How often it had not.
+    /// Requests for which it did not have the block.
     #[serde(rename = "misses_total")]
     pub misses: u64,
-    /// How often it did not answer, late answers included.
+    /// Requests without an answer, late answers included.
     #[serde(rename = "errors_total")]
     pub errors: u64,
-    /// How many blocks came broken, and were thrown away.
+    /// Damaged blocks, which were discarded.
     #[serde(rename = "corrupt_total")]
     pub corrupt: u64,
-    /// The bytes that it gave.
+    /// Bytes that it returned.
     #[serde(rename = "read_bytes_total")]
     pub bytes: u64,
     /// Latencies, of all outcomes.
     pub latency: Option<Latency>,
 }
 
-/// Whether a node is asked.
+/// State of a node's circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
@@ -99,32 +99,32 @@ pub struct NodeRow {
     /// Requests for a block, with hedges and probes.
     #[serde(rename = "calls_total")]
     pub calls: u64,
-    /// How often it had the block.
+    /// Requests for which it had the block.
     #[serde(rename = "hits_total")]
     pub hits: u64,
-    /// How often it had not.
+    /// Requests for which it did not have the block.
     #[serde(rename = "misses_total")]
     pub misses: u64,
-    /// How often it answered with an error, or could not be reached.
+    /// Requests that it answered with an error, or that could not reach it.
     #[serde(rename = "errors_total")]
     pub errors: u64,
-    /// How often the time was up.
+    /// Requests that exceeded the deadline.
     #[serde(rename = "deadline_misses_total")]
     pub deadline_misses: u64,
-    /// How often it was asked because another node took long.
+    /// Hedged requests to it, because another node was slow.
     #[serde(rename = "hedges_total")]
     pub hedges: u64,
-    /// How often it was asked to see whether it answers again.
+    /// Requests that tested whether it responds again.
     #[serde(rename = "probes_total")]
     pub probes: u64,
-    /// How often its breaker opened.
+    /// Number of times its breaker opened.
     #[serde(rename = "breaker_opened_total")]
     pub opened: u64,
     /// Its breaker now.
     pub breaker: BreakerState,
-    /// How many connections to it there are.
+    /// Open connections to it.
     pub connections: u64,
-    /// How long until the first byte of its answers, without those that never came.
+    /// Time to the first byte of its answers; requests without an answer are left out.
     pub latency: Option<Latency>,
 }
 
@@ -141,46 +141,46 @@ pub struct Totals {
     /// The bytes that reads returned.
     #[serde(rename = "read_bytes_total")]
     pub bytes: u64,
-    /// Reads of a block that found it being fetched already, and waited for that.
+    /// Reads of a block that was already being fetched, which waited for that.
     #[serde(rename = "joined_reads_total")]
     pub joined: u64,
-    /// Questions to a second node because the first took long.
+    /// Hedged requests: sent to a second node because the first was slow.
     #[serde(rename = "hedges_total")]
     pub hedges: u64,
-    /// Of these, how many brought the block.
+    /// Hedged requests that returned the block first.
     #[serde(rename = "hedges_won_total")]
     pub hedges_won: u64,
-    /// Hedges that were due and not sent: the budget was used up.
+    /// Hedged requests not sent, because their budget was used up.
     #[serde(rename = "hedges_refused_total")]
     pub hedges_refused: u64,
     /// Blocks that no node returned in time, so that the origin was read.
     #[serde(rename = "deadline_misses_total")]
     pub deadline_misses: u64,
-    /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
-    /// as much under way as they may.
+    /// Blocks that were not requested from a node: all breakers were open, no node serves them, or all nodes
+    /// had the maximum in flight.
     #[serde(rename = "breaker_skips_total")]
     pub breaker_skips: u64,
-    /// Blocks brought to the engine.
+    /// Blocks written to the engine.
     #[serde(rename = "fills_total")]
     pub fills: u64,
-    /// Blocks not brought to the engine: too many were under way, or it refused.
+    /// Blocks not written to the engine: too many were in flight, or it refused.
     #[serde(rename = "dropped_fills_total")]
     pub dropped_fills: u64,
-    /// Blocks not written to the local disk: its queue was full, or it has no room.
+    /// Blocks not written to the local disk: its queue or the disk was full.
     #[serde(rename = "dropped_disk_writes_total")]
     pub dropped_disk_writes: u64,
-    /// When a hedge is sent at present; `None` is never.
+    /// Present delay before a hedged request; `None` is never.
     pub hedge_after_seconds: Option<f64>,
-    /// When a node has missed its deadline at present; `None` without an engine.
+    /// Present deadline for the first byte from a node; `None` without an engine.
     pub deadline_seconds: Option<f64>,
 }
 
 /// The counters of a cache since it was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// A row for each tier that there is.
+    /// One row per configured tier.
     pub tiers: Vec<TierRow>,
-    /// A row for each node of the engine.
+    /// One row per node of the engine.
     pub nodes: Vec<NodeRow>,
     /// The counters over all tiers.
     pub totals: Totals,
@@ -204,7 +204,7 @@ impl Count {
     }
 }
 
-/// How long calls took: three digits, up to an hour, in bounded memory.
+/// Histogram of latencies: three digits, up to an hour, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct Latencies(Mutex<Histogram<u64>>);
 

@@ -13,10 +13,7 @@ use cachewise_units::{ByteRange, escaped};
 #[non_exhaustive]
 pub enum Error {
     /// The origin has nothing of that name.
-    #[error(
-        "{}: not at the origin; look for it there, or mend the name",
-        named(path)
-    )]
+    #[error("{}: not found at the origin; check the name", named(path))]
     NotFound {
         /// The path, relative to the origin.
         path: PathBuf,
@@ -49,7 +46,7 @@ pub enum Error {
 
     /// The object is not what it was when it was looked at: no bytes are mixed.
     #[error(
-        "{}: changed at the origin while it was read ({what}); stat it again, and read that",
+        "{}: changed at the origin while it was read ({what}); open it again",
         named(path)
     )]
     Changed {
@@ -61,9 +58,8 @@ pub enum Error {
 
     /// The file system does not tell states of a file apart, and nothing else does.
     #[error(
-        "{}: {file_system} does not keep the time of last change, so that bytes of one image or state could be given \
-         for those of another; name the state that is there now with the setting identity (--identity NAME), and use a \
-         new name when it changes",
+        "{}: {file_system} does not store the time of last change, so the cache could return bytes of an earlier image or \
+         state; name the present state with the setting identity (--identity NAME), and use a new name when it changes",
         named(path)
     )]
     Unversioned {
@@ -94,7 +90,7 @@ pub enum Error {
     },
 
     /// Nothing answered in time: the promise is bounded time, not success.
-    #[error("{}: no answer within {} ms ({waiting_for}); try again, or raise the deadline of reads", named(path), after.as_millis())]
+    #[error("{}: no answer within {} ms ({waiting_for}); try again, or raise --read-deadline", named(path), after.as_millis())]
     Deadline {
         /// The path, relative to the origin.
         path: PathBuf,

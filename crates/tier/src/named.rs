@@ -81,7 +81,7 @@ impl SettingsBuilder {
         let cache = &mut self.cache;
         if self.is_disk_sized && cache.disk.is_none() {
             let disk = spelled("disk");
-            let why = format!("it says how much, and nothing says where: add {disk} DIRECTORY");
+            let why = format!("there is no directory for it: add {disk} DIRECTORY");
             return wrong("disk_size", why);
         }
         cache.whole = cache.whole.max(cache.deadline.saturating_mul(5));
@@ -108,15 +108,14 @@ impl SettingsBuilder {
                 }
                 None if has_tls => {
                     let (ca, name) = (spelled("engine_ca"), spelled("engine_name"));
-                    let why =
-                        format!("{ca} and {name} are about TLS: write +tls behind the scheme");
+                    let why = format!("{ca} and {name} need TLS: append +tls to the scheme");
                     return wrong("engine", why);
                 }
                 None => {}
             }
         } else if has_tls || cache.engine_user.is_some() || cache.engine_password_file.is_some() {
             let engine = spelled("engine");
-            let why = format!("there is none to get into: add {engine} URL");
+            let why = format!("no engine is configured: add {engine} URL");
             return wrong("engine", why);
         }
         cache.check()?;

@@ -78,45 +78,47 @@ macro_rules! settings {
 settings! {
     /// Settings of a block cache. The default is a cache in memory, without any server.
     struct Settings in cache {
-        /// Memory for blocks
+        /// Maximum memory for blocks
         memory: Bytes = Bytes(256 << 20), "BYTES";
-        /// Keep blocks on this machine's disk too, in this directory; it survives restarts, and is one process's
-        /// at a time
+        /// Directory for blocks on a local disk [default: no disk tier]. Blocks survive restarts; only one process at a
+        /// time can use the directory
         disk: Option<PathBuf> = None, "DIRECTORY";
-        /// Room for blocks on that disk; 64M is the least
+        /// Maximum disk space for blocks, with --disk; minimum 64M
         disk_size: Bytes = Bytes(10 << 30), "BYTES";
-        /// Share blocks with other machines through these servers: redis-cluster://HOST:PORT,... (any nodes of it),
-        /// redis://HOST:PORT,... or memcached://HOST:PORT,... (all of them); +tls behind the scheme for TLS
+        /// Cache servers that share blocks between machines: redis-cluster://HOST:PORT,... (one node or more),
+        /// redis://HOST:PORT,... or memcached://HOST:PORT,... (all servers); append +tls to the scheme for TLS [default:
+        /// no servers]
         engine: Option<EngineSettings> = None, "URL";
-        /// User of the servers' ACL; its password comes from --engine-password-file or from
-        /// CACHEWISE_TIER_ENGINE_PASSWORD in the environment, never from an argument
+        /// User name in the ACL of the servers; the password is read from --engine-password-file or from the variable
+        /// CACHEWISE_TIER_ENGINE_PASSWORD, never from an argument
         engine_user: Option<String> = None, "NAME";
-        /// File whose first line is the password
+        /// File with the password of the servers in its first line
         engine_password_file: Option<PathBuf> = None, "FILE";
-        /// Certificates in PEM that vouch for the servers, instead of the system's
+        /// PEM file of the certificate authorities to trust [default: those of the system]
         engine_ca: Option<PathBuf> = None, "FILE";
-        /// The name in the servers' certificates, where it is not that of their addresses
+        /// Name to expect in the certificates of the servers [default: the host of each address]
         engine_name: Option<String> = None, "NAME";
-        /// Name the origin in the keys of blocks: machines that give it the same name share blocks, whatever the path.
-        /// A file system that does not keep the time of last change needs a name, and a new one when its files change
-        /// [default: a directory's blocks are this machine's own, a URL's are shared]
+        /// Name of the origin in block keys: machines that use the same name share blocks, whatever the path. A file
+        /// system that does not store the time of last change (ctime) needs a name, and a new one when its files change
+        /// [default: blocks of a directory are private to this machine, blocks of a URL are shared]
         identity: Option<String> = None, "NAME";
-        /// Unit of fetching, keeping and checking: a power of two from 16K to 1M; the same on all machines
+        /// Size of a block, which is fetched, stored and verified as a whole: a power of two from 16K to 1M, the same on
+        /// all machines
         block: Bytes = Bytes(128 << 10), "BYTES";
-        /// Time limit for a connection to a server, the look-up of its name included; a slower server counts as slow
+        /// Time limit to connect to a server, name lookup included; a server that exceeds it counts as slow
         connect: Duration = Duration::from_millis(10), "TIME";
-        /// Time limit for the first byte of a server's answer; after it the origin is read
+        /// Time limit for the first byte of a response from a server; then the block is read from the origin
         deadline: Duration = Duration::from_millis(20), "TIME";
-        /// A second server is asked when the first has taken longer than 99 % of its answers did, at the latest after
-        /// this time
+        /// Maximum delay before a hedged request to a second server: the delay is the 99th percentile of recent response
+        /// times, up to this; never disables hedging
         hedge: Duration = Duration::from_millis(10), "TIME|never";
         /// Hedged requests allowed per block read, on average, from 0 to 1
         hedge_share: f64 = 0.05, "SHARE";
-        /// Maximum bytes in flight from one server
+        /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
-        /// Maximum concurrent reads of the origin; others wait
+        /// Maximum concurrent reads of the origin; further reads wait
         origin_reads: usize = 32, "NUMBER";
-        /// Every read ends within this time, with bytes or with an error
+        /// Time limit for each read; a read that exceeds it fails
         read_deadline: Duration = Duration::from_secs(10), "TIME";
     } also {
         /// Maximum bytes that wait to be written to the disk; `None` is a quarter of it, from 64 MiB to 256 MiB. Blocks
@@ -146,11 +148,12 @@ settings! {
 
     /// How an origin is mounted.
     struct MountOptions in mount {
-        /// Time for which names and attributes are valid before the origin is asked again; 0 asks each time
+        /// Time for which names and attributes are cached; then they are read from the origin again. 0 reads them each
+        /// time
         revalidate: Duration = Duration::from_secs(3600), "TIME|0";
-        /// Let other users read too, within the permission bits that the origin shows
+        /// Allow access by other users, subject to the permission bits of the origin
         allow_other: bool = false, "";
-        /// FUSE worker threads, from 1 to 256
+        /// Number of FUSE worker threads, from 1 to 256
         threads: usize = 4, "NUMBER";
     } also {
         /// The source in the list of mounts: the origin.
@@ -158,10 +161,10 @@ settings! {
     }
 }
 
-/// The tier on the local disk: what [`Settings`] come to.
+/// Settings of the tier on the local disk, derived from [`Settings`].
 #[derive(Clone, Debug)]
 pub(crate) struct DiskSettings {
-    /// The directory: made if it is missing, and one process's at a time.
+    /// The directory: created if it is missing, and locked for one process.
     pub directory: PathBuf,
     /// Maximum bytes of blocks.
     pub capacity: Bytes,
@@ -195,29 +198,29 @@ impl Settings {
     /// Checks all bounds.
     ///
     /// # Errors
-    /// [`Error::Setting`], of the first that is not kept.
+    /// [`Error::Setting`] for the first value out of bounds.
     pub fn check(&self) -> Result<(), Error> {
         let Bytes(block) = self.block;
         let is_size = block.is_power_of_two() && BLOCK_SIZES.contains(&block);
         let room = |setting, blocks: u64, bytes: Bytes| {
             let why = format!(
-                "{bytes} has no room for {blocks} of the blocks of {}",
-                self.block
+                "{bytes} is too small: the minimum is {}",
+                Bytes(blocks.saturating_mul(block))
             );
             require(setting, bytes.0 / blocks >= block, &why)
         };
-        let why = format!("{} is no power of two from 16 KiB to 1 MiB", self.block);
+        let why = format!("{} is not a power of two from 16 KiB to 1 MiB", self.block);
         require("block", is_size, &why)?;
         room("memory", 4, self.memory)?;
         require(
             "origin_reads",
             self.origin_reads > 0,
-            "none at once is none at all; 1 is the least",
+            "0 is too small: the minimum is 1",
         )?;
         let is_long = self.read_deadline >= Duration::from_millis(1);
-        require("read_deadline", is_long, "below 1 ms nothing can be read")?;
+        require("read_deadline", is_long, "too short: the minimum is 1 ms")?;
         if self.disk.is_some() {
-            let why = format!("{} is below 64 MiB, the least that pays", self.disk_size);
+            let why = format!("{} is too small: the minimum is 64 MiB", self.disk_size);
             require("disk_size", self.disk_size.0 >= 64 << 20, &why)?;
             room(
                 "disk_queue",
@@ -228,27 +231,23 @@ impl Settings {
         require(
             "whole",
             self.deadline <= self.whole,
-            "it is before the deadline of the first byte",
+            "shorter than the deadline for the first byte",
         )?;
         let is_ordered = self.hedge.is_zero() || self.hedge_min <= self.hedge;
         require(
             "hedge_min",
             is_ordered,
-            "the earliest hedge is after the latest",
+            "longer than hedge, the maximum delay",
         )?;
         let why = format!("{} is not from 0 to 1", self.hedge_share);
         require("hedge_share", (0.0..=1.0).contains(&self.hedge_share), &why)?;
         require(
             "breaker_misses",
             self.breaker_misses > 0,
-            "0 would never let a node be asked",
+            "0 is too small: the minimum is 1",
         )?;
         let is_ordered = self.breaker_open <= self.breaker_open_max;
-        require(
-            "breaker_open",
-            is_ordered,
-            "its first length is above its greatest",
-        )?;
+        require("breaker_open", is_ordered, "longer than breaker_open_max")?;
         room("in_flight", 1, self.in_flight)?;
         room("fills_in_flight", 1, self.fills_in_flight)
     }

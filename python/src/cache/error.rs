@@ -34,13 +34,13 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         }
         Error::Unversioned { path, file_system } => {
             return Ok(PyValueError::new_err(format!(
-                "identity: {} is on {file_system}, which does not keep the time of last change: name the state of its files, \
+                "identity: {} is on {file_system}, which does not store the time of last change: name the state of its files, \
                  and use a new name when they change",
                 path.display()
             )));
         }
         Error::Path { path, why } => (path, Errno::INVAL, (*why).to_owned()),
-        Error::NotFound { path } => (path, Errno::NOENT, "not at the origin".to_owned()),
+        Error::NotFound { path } => (path, Errno::NOENT, "not found at the origin".to_owned()),
         Error::Denied { path, source } => (
             path,
             Errno::ACCESS,

@@ -24,15 +24,20 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// One row for each server.
 pub const COLUMNS: [SheetColumn; 4] = [
-    SheetColumn::new("address", "ADDRESS", false, "where the server listens"),
+    SheetColumn::new(
+        "address",
+        "ADDRESS",
+        false,
+        "Address on which the server listens",
+    ),
     SheetColumn::new(
         "role",
         "ROLE",
         false,
-        "master or replica, as it was started",
+        "Role at the start: master or replica",
     ),
-    SheetColumn::new("of", "OF", false, "the master that a replica copies"),
-    SheetColumn::new("pid", "PID", true, "the server's process"),
+    SheetColumn::new("of", "OF", false, "Master of a replica"),
+    SheetColumn::new("pid", "PID", true, "Process ID of the server"),
 ];
 
 /// Runs a cluster until a signal ends it.
@@ -61,7 +66,7 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
         Err(DevClusterError::Interrupted) => {
             return Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS));
         }
-        cluster => cluster.context("cannot start a cluster to try things on")?,
+        cluster => cluster.context("cannot start a cluster for tests")?,
     };
     write(sink, &cluster)?;
     tell(&format!(

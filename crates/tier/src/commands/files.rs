@@ -23,7 +23,7 @@ use cachewise_cli::output::{FAILED, Failures, NO, Sink, Stream, tell};
 /// The operation on each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// Bring it from the origin to the engine.
+    /// Write it from the origin to the engine.
     Put,
     /// Read it, so that the cache has it.
     Warm,
@@ -33,30 +33,30 @@ pub enum Act {
 
 /// A row a file.
 pub const COLUMNS: [SheetColumn; 6] = [
-    SheetColumn::new("path", "PATH", false, "The file, relative to the origin"),
-    SheetColumn::new("size_bytes", "SIZE", true, "Its size"),
-    SheetColumn::new("blocks", "BLOCKS", true, "How many blocks that is"),
+    SheetColumn::new("path", "PATH", false, "File, relative to the origin"),
+    SheetColumn::new("size_bytes", "SIZE", true, "Size of the file"),
+    SheetColumn::new("blocks", "BLOCKS", true, "Number of blocks of the file"),
     SheetColumn::new(
         "failed_blocks",
         "FAILED",
         true,
-        "Blocks that could not be had",
+        "Blocks that could not be read or stored",
     ),
     SheetColumn::new(
         "different_blocks",
         "DIFFERENT",
         true,
-        "Blocks that the cache gives and that are not what the origin has; verify alone looks",
+        "Blocks whose bytes in the cache and at the origin differ; only verify compares",
     ),
-    SheetColumn::new("elapsed_seconds", "SECONDS", true, "How long it took"),
+    SheetColumn::new("elapsed_seconds", "SECONDS", true, "Time for the file"),
 ];
 
 const NOT_COMPARED: Missing = Missing::NotOffered(Reason::VerifyCompares);
 
-/// How often Ctrl-C is looked for.
+/// Interval between checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long is waited after Ctrl-C for what is on its way to the disk and to the engine.
+/// Time limit, after Ctrl-C, for pending writes to the disk and to the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The outcome for one file.
@@ -70,15 +70,15 @@ struct Outcome {
     is_last: bool,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     if sink.format == Format::OpenMetrics {
-        bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
+        bail!("this command ends, so there is nothing to scrape: use -o json or -o csv");
     }
     let wanted = cache::wanted(&arguments.cache, be_patient)?;
     if act == Act::Put && wanted.cache.engine.is_none() {
-        bail!("put brings blocks to an engine, and none is named: add --engine URL");
+        bail!("put writes blocks to an engine, and none is configured: add --engine URL");
     }
     let interrupt = Interrupt::catch()?;
     let origin = cache::origin(&arguments.origin, &wanted)?;

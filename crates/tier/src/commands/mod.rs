@@ -2,9 +2,9 @@
 //!
 //! # Layout
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
-//! - `stat`: what a mount was asked, and what came from where; `totals`: the same over all tiers
+//! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `cache`: a cache from its settings
-//! - `dev_cluster`: servers to try it on
+//! - `dev_cluster`: cache servers for tests
 
 mod arguments;
 mod cache;

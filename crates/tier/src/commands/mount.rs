@@ -26,7 +26,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     refuse_itself(&arguments.origin, &arguments.directory)?;
     if let Some(name) = mount::left_behind(&arguments.directory)? {
         tell(&format!(
-            "{}: the mount of {name} has lost its process; it is taken away",
+            "{}: the process of the mount of {name} has ended; removing the mount",
             escaped(&arguments.directory)
         ));
     }

@@ -1,4 +1,4 @@
-//! `tier stat`: what a mount was asked, and what came from where; a row an operation, a tier and a node.
+//! `tier stat`: the counters of a mount, with a row for each FUSE operation, tier and node.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,79 +25,84 @@ pub const COLUMNS: [SheetColumn; 19] = [
         "of",
         "OF",
         false,
-        "An operation of the kernel, a tier, or a node of the engine",
+        "Kind of row: FUSE operation, tier, or node of the engine",
     ),
-    SheetColumn::new("name", "NAME", false, "Which"),
-    SheetColumn::new("calls_total", "CALLS", true, "How often it was asked"),
-    SheetColumn::new("hits_total", "HITS", true, "How often it had the block"),
-    SheetColumn::new("misses_total", "MISSES", true, "How often it had not"),
+    SheetColumn::new("name", "NAME", false, "Name of the operation, tier or node"),
+    SheetColumn::new("calls_total", "CALLS", true, "Number of requests"),
+    SheetColumn::new(
+        "hits_total",
+        "HITS",
+        true,
+        "Requests for which it had the block",
+    ),
+    SheetColumn::new(
+        "misses_total",
+        "MISSES",
+        true,
+        "Requests for which it did not have the block",
+    ),
     SheetColumn::new(
         "errors_total",
         "ERRORS",
         true,
-        "How often there was no answer, or one that is an error",
+        "Requests that failed or were not answered",
     ),
     SheetColumn::new(
         "corrupt_total",
         "CORRUPT",
         true,
-        "Blocks that came broken, and were thrown away",
+        "Damaged blocks, which were discarded",
     ),
-    SheetColumn::new("read_bytes_total", "BYTES", true, "Bytes that it gave"),
+    SheetColumn::new("read_bytes_total", "BYTES", true, "Bytes that it returned"),
+    SheetColumn::new("mean_seconds", "MEAN ms", true, "Mean response time"),
+    SheetColumn::new("p50_seconds", "P50 ms", true, "Median response time"),
     SheetColumn::new(
-        "mean_seconds",
-        "MEAN ms",
+        "p99_seconds",
+        "P99 ms",
         true,
-        "How long answers took, on the average",
+        "99th percentile of the response time",
     ),
-    SheetColumn::new(
-        "p50_seconds",
-        "P50 ms",
-        true,
-        "Half of the answers took at most this",
-    ),
-    SheetColumn::new("p99_seconds", "P99 ms", true, "99 % of them did"),
-    SheetColumn::new("max_seconds", "MAX ms", true, "All of them did"),
+    SheetColumn::new("max_seconds", "MAX ms", true, "Maximum response time"),
     SheetColumn::new(
         "hedges_total",
         "HEDGES",
         true,
-        "How often a node was asked because another took long",
+        "Hedged requests to this node, because another was slow",
     ),
     SheetColumn::new(
         "deadline_misses_total",
         "LATE",
         true,
-        "How often a node's time was up",
+        "Requests to this node that exceeded the deadline",
     ),
     SheetColumn::new(
         "breaker",
         "BREAKER",
         false,
-        "Whether a node is asked: closed is yes",
+        "State of the circuit breaker: requests go to the node while it is closed",
     ),
     SheetColumn::new(
         "breaker_opened_total",
         "",
         true,
-        "How often a node's breaker opened",
+        "Number of times the breaker opened",
     ),
     SheetColumn::new(
         "probes_total",
         "",
         true,
-        "How often a node was asked to see whether it answers again",
+        "Requests that tested whether the node responds again",
     ),
-    SheetColumn::new("connections", "", true, "Connections to a node"),
+    SheetColumn::new("connections", "", true, "Open connections to the node"),
     SheetColumn::new(
         "origin_calls_total",
         "",
         true,
-        "How often the origin was asked to answer an operation, blocks apart",
+        "Requests to the origin for an operation, without reads of blocks",
     ),
 ];
 
-/// How many columns only nodes have.
+/// Number of columns that only nodes have.
 const OF_NODES: usize = 6;
 
 const NO_BLOCKS: Missing = Missing::NotOffered(Reason::BlocksOfTiers);
@@ -106,7 +111,7 @@ const NOT_A_TIER: Missing = Missing::NotOffered(Reason::TiersOnly);
 const NOT_AN_OPERATION: Missing = Missing::NotOffered(Reason::OperationsOnly);
 const NEVER_ASKED: Missing = Missing::NotOffered(Reason::NeverAnswered);
 
-/// Shows it.
+/// Runs the subcommand.
 pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let report = read(&arguments.directory)?;
@@ -149,7 +154,7 @@ fn read(directory: &Path) -> Result<MountReport> {
             escaped(directory)
         ),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => bail!(
-            "{}: the mount has lost its process: fusermount3 -u {}, or mount again",
+            "{}: the process of this mount has ended: fusermount3 -u {}, or mount again",
             escaped(directory),
             shell_quoted(directory)
         ),

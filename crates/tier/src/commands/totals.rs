@@ -10,40 +10,46 @@ use serde_json::Value as Json;
 
 /// The columns of the totals. The text format shows the nonzero ones as sentences.
 pub const COLUMNS: [SheetColumn; 14] = [
-    column("reads_total", "Reads that were asked for"),
-    column("failed_reads_total", "Reads that ended with an error"),
+    column("reads_total", "Requested reads"),
+    column("failed_reads_total", "Reads that failed"),
     column("read_bytes_total", "Bytes that reads returned"),
     column(
         "joined_reads_total",
-        "Reads of a block that was being fetched already",
+        "Reads of a block that was already being fetched",
     ),
     column(
         "hedges_total",
-        "Questions to a second node because the first took long",
+        "Hedged requests: sent to a second node because the first was slow",
     ),
-    column("hedges_won_total", "Of these, those that brought the block"),
+    column(
+        "hedges_won_total",
+        "Hedged requests that returned the block first",
+    ),
     column(
         "hedges_refused_total",
-        "Hedges that were due and not sent: the budget was used up",
+        "Hedged requests not sent, because their budget was used up",
     ),
     column(
         "deadline_misses_total",
-        "Blocks that no node brought in time",
+        "Blocks that no node returned within the deadline",
     ),
     column(
         "breaker_skips_total",
-        "Blocks for which no node was asked: all breakers were open",
+        "Blocks that were not requested from a node: all breakers were open",
     ),
-    column("fills_total", "Blocks brought to the engine"),
-    column("dropped_fills_total", "Blocks not brought to the engine"),
+    column("fills_total", "Blocks written to the engine"),
+    column("dropped_fills_total", "Blocks not written to the engine"),
     column(
         "dropped_disk_writes_total",
         "Blocks not written to the local disk",
     ),
-    column("hedge_after_seconds", "When a second node is asked"),
+    column(
+        "hedge_after_seconds",
+        "Present delay before a hedged request",
+    ),
     column(
         "deadline_seconds",
-        "When a node has missed its deadline at present",
+        "Present deadline for the first byte from a node",
     ),
 ];
 

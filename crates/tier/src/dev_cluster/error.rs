@@ -33,7 +33,7 @@ pub enum DevClusterError {
     },
 
     /// A server ended instead of serving.
-    #[error("a redis-server ended at once ({status}); its last words: {words}")]
+    #[error("a redis-server ended at once ({status}); the end of its log: {words}")]
     Ended {
         /// The exit status or signal.
         status: String,
@@ -52,7 +52,7 @@ pub enum DevClusterError {
         problem: String,
     },
 
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("waited {} s until {what}; logs are in the nodes' directories with --dir DIR", patience.as_secs())]
     Late {
         /// The awaited condition.
@@ -69,7 +69,7 @@ pub enum DevClusterError {
     },
 
     /// The flag was raised.
-    #[error("interrupted before the cluster was whole")]
+    #[error("interrupted before the cluster was ready")]
     Interrupted,
 }
 

@@ -9,7 +9,7 @@ use super::server::RedisServer;
 use super::until::Until;
 use super::wire::{self, CommandReply};
 
-/// How many slots a Redis Cluster has.
+/// Number of slots of a Redis Cluster.
 const SLOTS: usize = 16_384;
 
 /// The node timeout until all nodes know the replicas. Nodes spread this by heartbeats, of which
@@ -118,7 +118,7 @@ fn share(place: usize, masters: usize) -> RangeInclusive<usize> {
     low..=end.saturating_sub(1)
 }
 
-/// Whether a line of `INFO` says so.
+/// `Some` if a line of `INFO` has this value for the key.
 fn has(info: &str, key: &str, value: &str) -> Option<()> {
     let mut lines = info.lines().filter_map(|line| line.trim().split_once(':'));
     lines

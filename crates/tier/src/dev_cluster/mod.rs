@@ -43,7 +43,7 @@ pub use options::{DevClusterOptions, MOST_NODES, Topology};
 use server::RedisServer;
 use until::Until;
 
-/// How often other ports are tried.
+/// Maximum attempts with other ports.
 const TRIES: u32 = 3;
 
 /// Processes that were started; they are stopped when this is dropped.

@@ -14,7 +14,7 @@ pub enum Role {
 /// One process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DevNode {
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddrV4,
     /// Its process, for tests that stop or kill it.
     pub pid: u32,

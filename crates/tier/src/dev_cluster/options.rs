@@ -1,4 +1,4 @@
-//! [`DevClusterOptions`]: what to start.
+//! Options of a development cluster: [`DevClusterOptions`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,29 +7,29 @@ use cachewise_units::Bytes;
 
 use super::error::DevClusterError;
 
-/// The most nodes, replicas included: a cluster's gossip goes between all pairs.
+/// Maximum number of nodes, replicas included: every pair of nodes exchanges gossip.
 pub const MOST_NODES: usize = 100;
 
 /// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct DevClusterOptions {
-    /// How many masters, from 1 on; a cluster that survives the loss of one has 3.
+    /// Number of masters, at least 1; a cluster needs 3 to survive the loss of one.
     pub nodes: usize,
-    /// How many replicas each of them has.
+    /// Number of replicas of each master.
     pub replicas: usize,
-    /// One cluster, or nodes that know nothing of each other.
+    /// One cluster, or independent nodes.
     pub topology: Topology,
-    /// Where they live; a temporary directory that is removed at the end if `None`.
+    /// Directory of their files; `None` is a temporary directory, which is removed at the end.
     pub dir: Option<PathBuf>,
-    /// The port of the first node, the next one for the second and so on; free ones if `None`.
+    /// Port of the first node; the others use the next ports. `None` is free ports.
     pub port: Option<u16>,
-    /// The most memory for values, of each process.
+    /// Maximum memory for values of each process.
     pub memory: Bytes,
-    /// After how long without an answer nodes take one of them for failed.
+    /// Time without a response after which the cluster marks a node as failed.
     pub node_timeout: Duration,
-    /// The server; looked for in PATH unless it has a slash.
+    /// Server program: a name in PATH, or a path with a slash.
     pub server: PathBuf,
-    /// How long to wait at most until the cluster is whole.
+    /// Time limit until the cluster is ready.
     pub patience: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Default for DevClusterOptions {
             dir: None,
             port: None,
             memory: Bytes(256 << 20),
-            // Redis's own: failing over sooner is a cluster's setting that clients should not depend on.
+            // The default of Redis: clients should not depend on a faster failover.
             node_timeout: Duration::from_secs(15),
             server: PathBuf::from("redis-server"),
             patience: Duration::from_secs(60),
@@ -50,7 +50,7 @@ impl Default for DevClusterOptions {
     }
 }
 
-/// How nodes stand to each other.
+/// Relation between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// A Redis Cluster: 16,384 slots, spread evenly.
@@ -68,7 +68,7 @@ impl DevClusterOptions {
             Some(1..=MOST_NODES) => {}
             _ => {
                 return invalid(format!(
-                    "{} nodes with {} replicas each cannot be: from 1 to {MOST_NODES} processes in all",
+                    "{} nodes with {} replicas each are out of range: the total is from 1 to {MOST_NODES} processes",
                     self.nodes, self.replicas
                 ));
             }
@@ -77,12 +77,15 @@ impl DevClusterOptions {
             let last = usize::from(first).saturating_add(self.nodes.saturating_mul(each));
             if first == 0 || last > usize::from(u16::MAX) {
                 return invalid(format!(
-                    "no ports for all nodes from {first} on: the first is from 1 to 65000"
+                    "no ports for all nodes from {first} on: use a first port from 1 to 65000"
                 ));
             }
         }
         if self.topology == Topology::Standalone && self.replicas > 0 {
-            return invalid("single servers have no replicas: clients write twice".into());
+            return invalid(
+                "independent servers have no replicas: clients write each block to two servers"
+                    .into(),
+            );
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::wire::{self, CommandReply};
 /// Maximum attempts with other ports when another process takes the chosen ones first.
 const ATTEMPTS: usize = 5;
 
-/// How much of a log is shown.
+/// Maximum bytes of a log to show.
 const LAST_WORDS: usize = 400;
 
 /// A server that answers.
@@ -23,7 +23,7 @@ const LAST_WORDS: usize = 400;
 pub struct RedisServer {
     pub port: u16,
     pub pid: u32,
-    /// Where the nodes of a cluster talk to each other.
+    /// Port for the gossip between the nodes of a cluster.
     pub bus_port: u16,
 }
 

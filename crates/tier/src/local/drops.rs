@@ -1,6 +1,6 @@
-//! [`Drops`]: how many blocks foyer did not write to its disk.
+//! [`Drops`]: number of blocks that foyer did not write to its disk.
 //!
-//! It says so in its metrics alone, so this is a registry of metrics that counts these and
+//! Only foyer's metrics report them, so this is a registry of metrics that counts these and
 //! nothing else.
 
 use std::borrow::Cow;
@@ -20,11 +20,11 @@ const OF_DROPS: [(&str, &str); 3] = [
     ("foyer_storage_inner_op_total", "channel_overflow"),
     // The flusher's buffer is full.
     ("foyer_storage_inner_op_total", "buffer_overflow"),
-    // The entry is larger than what is written at once, or the flusher was gone.
+    // The entry is larger than one write, or the flusher had ended.
     ("foyer_storage_block_engine_op_total", "enqueue_skip"),
 ];
 
-/// How many blocks foyer did not write to its disk.
+/// Number of blocks that foyer did not write to its disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drops(Arc<Count>);
 

@@ -224,7 +224,7 @@ impl Drop for Foyer {
     }
 }
 
-/// How many parts memory has, each with a lock: at least 64 blocks to one.
+/// Number of shards of the memory tier, each with a lock and at least 64 blocks.
 fn shards(settings: &Settings) -> usize {
     let blocks = settings.memory.0 / settings.block.0.max(1);
     usize::try_from(blocks / 64).unwrap_or(1).clamp(1, 16)

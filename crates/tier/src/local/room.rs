@@ -8,18 +8,18 @@ use cachewise_units::{Bytes, escaped};
 
 use super::segments::Segments;
 
-/// After how many bytes it is looked at again.
+/// Bytes written between two checks of the free space.
 const STEP: u64 = 16 << 20;
 
-/// Whether the file system has the room that blocks may take.
+/// Check of the file system's free space for blocks.
 ///
-/// foyer does not get over a write that is refused: it panics at the next one, and keeps nothing from then on. So nothing is
-/// written where there is little room left.
+/// foyer does not recover from a failed write: it panics at the next one, and keeps nothing from then on. So nothing is
+/// written if little space is left.
 #[derive(Debug)]
 pub(super) struct Room {
     directory: PathBuf,
     segments: Segments,
-    /// How much may be on its way at a time.
+    /// Maximum bytes on their way to the disk.
     margin: u64,
     is_full: AtomicBool,
     kept: AtomicU64,

@@ -14,7 +14,7 @@ use cachewise_sys::PrivateDirectory;
 
 use crate::block::HEADER;
 
-/// How many segments a disk has that is neither small nor large.
+/// Number of segments of a disk that is neither small nor large.
 const USUAL: u64 = 256;
 
 /// Room in a segment of a small disk, in bytes.
@@ -37,19 +37,19 @@ const INDEXED: u64 = (PAGE - 12) / 24;
 /// Bytes before each block in a segment: foyer's header, the key, and our header.
 const BEFORE: u64 = 36 + 16 + HEADER as u64;
 
-/// From this on two write side by side: each has a segment of its own under way.
+/// Size from which two flushers write concurrently, each to a segment of its own.
 const LARGE: u64 = 1 << 30;
 
-/// How foyer names its files: this, and a number from 0 on.
+/// Prefix of foyer's file names; a number from 0 on follows.
 const PREFIX: &str = "foyer-storage-direct-fs-";
 
-/// The files that blocks lie in: how large they are, and how many.
+/// The files that hold blocks: their size and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segments {
-    /// In bytes.
+    /// Size of a segment, in bytes.
     pub(super) size: u64,
     count: u64,
-    /// How many write side by side.
+    /// Number of concurrent flushers.
     pub(super) flushers: usize,
 }
 
@@ -84,7 +84,7 @@ impl Segments {
         })
     }
 
-    /// How many bytes of the disk they take: those that were never written take none.
+    /// Bytes that they take on the disk; segments that were never written take none.
     pub(super) fn taken(self, directory: &Path) -> io::Result<u64> {
         let mut taken: u64 = 0;
         self.each(directory, |_, meta, is_ours| {
@@ -117,12 +117,12 @@ impl Segments {
         (0..self.count).map(|number| format!("{PREFIX}{number:08}"))
     }
 
-    /// How many there are, each a file that is open.
+    /// Number of segments, each an open file.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many bytes that is in all.
+    /// Bytes of all segments together.
     pub(super) fn capacity(self) -> u64 {
         self.count.saturating_mul(self.size)
     }
@@ -156,7 +156,7 @@ impl Segments {
     }
 }
 
-/// Which segment has this name.
+/// Number of the segment with this file name.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?;
     let is_number = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());

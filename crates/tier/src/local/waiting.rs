@@ -1,4 +1,4 @@
-//! [`Waiting`]: which blocks were given to foyer for its disk, and were not seen there yet.
+//! [`Waiting`]: blocks that were passed to foyer for its disk and have not been seen there yet.
 //!
 //! foyer does not report writes that the disk refused: its waiters get success, and no metric
 //! changes. Written blocks are in its index, so this module looks there.
@@ -8,15 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::BlockKey;
 
-/// How many keys are kept at most: 1 MiB of them.
+/// Maximum number of keys to keep: 1 MiB of them.
 const MOST: u64 = 64 << 10;
 
-/// Which blocks were given to foyer for its disk, and were not seen there yet. Where there are none, foyer is not waited
-/// for, and not closed: that would take a segment of the disk for nothing, and throw away what an older start has in it.
+/// Blocks that were passed to foyer for its disk and have not been seen there yet. Without any, foyer is neither awaited
+/// nor closed: closing it would use up a segment of the disk, and discard the blocks of an earlier start in it.
 #[derive(Debug)]
 pub(super) struct Waiting {
     given: Mutex<Given>,
-    /// More of them than this may have been thrown away again by the time when they are looked for.
+    /// Maximum number to look for: of more, some may have been evicted again by then.
     most: usize,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Given {
     keys: VecDeque<BlockKey>,
-    /// How many were counted as dropped when the first of these was given.
+    /// Count of dropped blocks when the first of these was passed.
     dropped_before: u64,
 }
 

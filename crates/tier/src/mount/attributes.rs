@@ -14,7 +14,7 @@ pub(super) struct Owner {
     gid: u32,
     /// The preferred I/O size, `st_blksize`, which programs like `cp` use.
     block_size: u32,
-    /// When an object was written of which the origin does not say.
+    /// Time of last change for objects whose origin does not report it.
     since: SystemTime,
     /// Whether other users than the mounting one have access.
     allow_other: bool,

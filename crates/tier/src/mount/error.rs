@@ -29,7 +29,7 @@ pub enum MountError {
 
     /// The directory is not empty, and a mount would hide its files.
     #[error(
-        "{}: not empty, and mounting would hide what is in it; name an empty directory",
+        "{}: not empty, and a mount would hide its contents; name an empty directory",
         escaped(path)
     )]
     NotEmpty {
@@ -51,7 +51,7 @@ pub enum MountError {
 
     /// The mount of a process that has ended, which cannot be removed.
     #[error(
-        "{path}: a mount that nobody serves any more, and it cannot be taken away ({why}): fusermount3 -u {path}",
+        "{path}: a mount whose process has ended, and it cannot be removed ({why}): fusermount3 -u {path}",
         path = escaped(path)
     )]
     Dead {

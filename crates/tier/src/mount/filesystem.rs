@@ -26,7 +26,7 @@ use crate::{Entry, Error, ErrorKind, Kind, Meta};
 /// For how long a name that the origin does not have is taken for missing, at most: files appear.
 const MISSING: Duration = Duration::from_secs(10);
 
-/// How many reads ahead the kernel may have under way.
+/// Maximum readahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
 
 /// The inode number for names that were not looked up yet.
@@ -367,7 +367,7 @@ impl fuser::Filesystem for Filesystem {
     }
 }
 
-/// Whether what is written next would look like another state.
+/// Returns whether a later write would give the object another version.
 fn settled(meta: &Meta) -> bool {
     let now = std::time::SystemTime::now();
     meta.is_dir() || meta.keep_from.is_none_or(|from| now >= from)

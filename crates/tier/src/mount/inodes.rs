@@ -1,6 +1,6 @@
-//! Which inode number is which state of which object.
+//! Map of inode numbers to states of objects.
 //!
-//! A number stands for one state of a file for ever; a file that changed gets a new number. A
+//! A number always means one state of a file; a file that changed gets a new number. A
 //! directory keeps its number, as only its names are cached. The kernel counts the lookups of each
 //! number and returns them with FORGET.
 
@@ -215,7 +215,7 @@ impl Inodes {
         }
     }
 
-    /// How many the kernel holds.
+    /// Number of inodes that the kernel holds.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.state().held.len()

@@ -120,7 +120,7 @@ impl Mount {
     /// new readers no longer see the mount, and open files fail when this process ends.
     ///
     /// # Errors
-    /// Where the kernel does not unmount it at all.
+    /// If the kernel refuses to unmount it.
     pub fn unmount(mut self, patience: Duration) -> Result<bool, MountError> {
         let Some(session) = self.session.take() else {
             return Ok(true);

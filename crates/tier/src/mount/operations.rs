@@ -49,15 +49,15 @@ impl Operation {
 /// The counters of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRow {
-    /// Which.
+    /// The operation.
     pub operation: Operation,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// How often the answer was an error; a name that does not exist is none.
+    /// Calls that failed; a name that does not exist is not a failure.
     pub errors: u64,
     /// Requests to the origin for the answer, without block reads.
     pub origin_calls: u64,
-    /// How long answers took.
+    /// Time to the answer.
     pub latency: Option<Latency>,
 }
 

@@ -76,7 +76,7 @@ pub(super) fn prepare(directory: &Path) -> Result<PathBuf, MountError> {
 /// Returns the origin's name where a mount of a process that is gone is left on this directory.
 ///
 /// # Errors
-/// Where the list of mounts cannot be read.
+/// If the list of mounts cannot be read.
 pub fn left_behind(directory: &Path) -> Result<Option<String>, MountError> {
     let path = whole(directory)?;
     Ok(ours(&path)?.filter(|_| is_unserved(&path)))
@@ -87,8 +87,8 @@ fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
 }
 
-/// Whether a mount's server is gone. Its attributes may still be in the kernel, so that stat(2) would not tell; how
-/// much room there is, is always asked.
+/// Returns whether a mount's server has ended. Attributes may be cached in the kernel, so stat(2) would not show it;
+/// statfs(2) always queries the server.
 fn is_unserved(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|errno| errno == Errno::NOTCONN)
 }

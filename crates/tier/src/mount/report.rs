@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::OperationRow;
 use crate::Table;
 
-/// Where a mount has its report, as JSON. Not listed; each look at it is another state, as of that moment.
+/// Path of a mount's report, as JSON, in the mount. It is not listed; each lookup gives the report of that moment.
 pub const REPORT: &str = ".cachewise/stat.json";
 
 /// The counters of a mount since its start.
@@ -15,11 +15,11 @@ pub const REPORT: &str = ".cachewise/stat.json";
 pub struct MountReport {
     /// The origin's name.
     pub origin: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub directory: PathBuf,
     /// The process that serves it.
     pub pid: u32,
-    /// For how long, in seconds.
+    /// Time since the mount, in seconds.
     pub uptime_seconds: f64,
     /// The counters of FUSE operations.
     pub operations: Vec<OperationRow>,

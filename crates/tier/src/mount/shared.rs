@@ -32,7 +32,7 @@ pub(super) struct MountShared {
     /// Lists of directories that are open.
     lists: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     pub(super) next_handle: AtomicU64,
-    /// Whether files may be opened without asking.
+    /// Whether the kernel may open files without a request.
     pub(super) opens_unasked: AtomicBool,
     notifier: OnceLock<Notifier>,
 }

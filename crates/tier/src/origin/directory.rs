@@ -33,7 +33,7 @@ const COARSE_STEP: Duration = Duration::from_millis(2_500);
 const OPENS_AT_ONCE: u32 = 8;
 const OPENS: u32 = 1_000;
 
-/// How a file is opened for reading: a FIFO that took its place is not waited for.
+/// Flags to open a file for reading: they do not wait for a FIFO that replaced it.
 const READING: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOATIME);
@@ -58,22 +58,22 @@ struct DirectoryInner {
     identity: String,
     /// The file system of the root.
     device: u64,
-    /// Whether only opening a file says whether it may be read.
+    /// Whether only an open shows that a file may be read.
     checks_at_open: bool,
-    /// Whether `identity` names the state of the files: then file systems need not.
+    /// Whether `identity` names the state of the files, so that file systems need not store it.
     is_named: bool,
     /// Whether the root's file system has access control lists, as far as is known.
     has_acls: AtomicBool,
 }
 
-/// How a directory is named in the keys of blocks.
+/// Identity of a directory in block keys.
 #[derive(Clone, Debug, Default)]
 pub struct DirectoryOptions {
-    /// A name that stands for the directory, whatever its path, its file system and the machine. Machines share blocks
-    /// where they give the same name. On a file system that does not keep the time of last change it stands for the state
-    /// of all files too: a new state needs a new name.
+    /// Name of the directory, independent of its path, its file system and the machine. Machines that use the same name
+    /// share blocks. On a file system that does not store the time of last change it also names the state of all files:
+    /// a new state needs a new name.
     pub identity: Option<String>,
-    /// The identity of this machine where there is no `identity`; by default the machine ID of systemd or D-Bus, else
+    /// The identity of this machine if there is no `identity`; by default the machine ID of systemd or D-Bus, else
     /// the boot ID.
     pub machine: Option<String>,
 }
@@ -271,7 +271,7 @@ impl DirectoryInner {
         Ok(meta)
     }
 
-    /// Whether an object has an access control list. Where that cannot be found out it is taken to have one.
+    /// Returns whether an object has an access control list, or may have one: the query can fail.
     fn has_acl(&self, file: &File) -> bool {
         const ACL: &str = "system.posix_acl_access";
         // Another file system below the origin may have them.

@@ -56,7 +56,7 @@ pub(super) struct FileSystem {
     pub identity: String,
     /// Its type in words, where its times do not tell states of a file apart.
     pub forgets_changes: Option<String>,
-    /// Whether only opening a file says whether it may be read.
+    /// Whether only an open shows that a file may be read.
     pub checks_at_open: bool,
 }
 

@@ -23,12 +23,12 @@ pub use s3::S3;
 
 use crate::Error;
 
-/// Which state of an object it is: differs whenever the bytes may differ.
+/// State of an object: differs whenever the bytes may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(Arc<str>);
 
 impl Version {
-    /// Takes what the origin calls it: an ETag, or times in nanoseconds.
+    /// Takes the origin's name of the state: an ETag, or times in nanoseconds.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(Arc::from(text))
@@ -70,11 +70,11 @@ pub struct Meta {
     /// this machine and not part of keys. It distinguishes objects with equal versions on different
     /// file systems, such as snapshots.
     pub device: u64,
-    /// When it was written last, where the origin says so.
+    /// Time of the last write, if the origin reports it.
     pub modified: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.
     pub mode: u32,
-    /// User and group that it belongs to, where the origin says so.
+    /// Its user and group, if the origin reports them.
     pub owner: Option<(u32, u32)>,
     /// Whether an access control list extends the permissions of `mode` and `owner`.
     pub has_acl: bool,

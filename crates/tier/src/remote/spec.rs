@@ -120,7 +120,7 @@ impl FromStr for EngineSettings {
             why,
         };
         let form = "the form is redis-cluster://HOST:PORT,HOST:PORT (or redis, memcached; +tls \
-                    behind it for TLS)";
+                    after the scheme for TLS)";
         let (scheme, nodes) = text
             .split_once("://")
             .ok_or_else(|| wrong(form.to_owned()))?;
@@ -135,8 +135,8 @@ impl FromStr for EngineSettings {
             .ok_or_else(|| wrong(format!("scheme {scheme:?} is unknown; {form}")))?;
         if nodes.contains('@') {
             return Err(wrong(
-                "a user or password does not belong into an argument, which every user of this \
-                 machine can read: use the environment or a file"
+                "the URL contains a user or password, and every user of this machine can read \
+                 arguments: use the environment or a file"
                     .to_owned(),
             ));
         }
@@ -145,7 +145,7 @@ impl FromStr for EngineSettings {
             .split(',')
             .map(|node| {
                 address(node, kind.default_port())
-                    .ok_or_else(|| wrong(format!("{node:?} is no HOST:PORT; {form}")))
+                    .ok_or_else(|| wrong(format!("{node:?} is not HOST:PORT; {form}")))
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {

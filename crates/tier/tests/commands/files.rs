@@ -53,7 +53,7 @@ fn get() {
     assert!(behind.out.is_empty(), "nothing");
     tier("get", &[], &origin, &["f/none"])
         .expect(2, "there is none")
-        .says("f/none: not at the origin", "which");
+        .says("f/none: not found at the origin", "which");
     tier("get", &[], &origin, &["f"])
         .expect(2, "a directory")
         .says("not a file", "why");

@@ -130,7 +130,7 @@ fn lighttpd() {
     assert!(odd.out == bytes_of(7, 1_000));
     tier("get", &[&url, "f/none"])
         .expect(2, "there is none")
-        .says("f/none: not at the origin", "which");
+        .says("f/none: not found at the origin", "which");
     tier("get", &[&url, "f"])
         .expect(2, "a directory")
         .says("not a file", "why");

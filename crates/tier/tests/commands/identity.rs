@@ -87,7 +87,7 @@ fn images() {
         for command in ["get", "warm", "verify"] {
             tier(command, &disk, &[], &at, "data")
                 .expect(2, "nothing tells its states apart")
-                .says("squashfs does not keep the time of last change", "why")
+                .says("squashfs does not store the time of last change", "why")
                 .says("--identity NAME", "what to do");
         }
         let directory = scratch.directory().join("mnt");
@@ -132,7 +132,7 @@ fn image_below() {
     tier("get", &disk, &[], &origin, "f/0").expect(0, "what lies beside it is read");
     tier("get", &disk, &[], &origin, "below/data")
         .expect(2, "nothing tells its states apart")
-        .says("below/data: squashfs does not keep", "which and why");
+        .says("below/data: squashfs does not store", "which and why");
     let named = tier("get", &disk, &["--identity", "all"], &origin, "below/data");
     let named = named.expect(0, "the name stands for all of it");
     assert!(named.out == bytes_of(1, 200_000), "its bytes");
@@ -205,7 +205,7 @@ fn fuse() {
     let mounted = Mounted::new(&scratch, &origin, &[]);
     tier("get", &disk, &[], &mounted.directory, "f/0")
         .expect(2, "its server may say any times")
-        .says("fuse does not keep the time of last change", "why")
+        .says("fuse does not store the time of last change", "why")
         .says("--identity NAME", "what to do");
     let named = tier(
         "get",

@@ -254,7 +254,7 @@ fn refused() {
         (["--block", "100K"], "power of two"),
         (
             ["--engine", "redis://:secret@h"],
-            "does not belong into an argument",
+            "the URL contains a user or password",
         ),
         (["--disk-size", "1G"], "--disk DIRECTORY"),
         (["--hedge", "soon"], "not an interval"),

@@ -51,7 +51,7 @@ fn files() {
     assert!(odd.out == bytes_of(7, 1_000));
     get(&[ORIGIN, "f/none"])
         .expect(2, "there is none")
-        .says("f/none: not at the origin", "which");
+        .says("f/none: not found at the origin", "which");
     get(&[ORIGIN, "f"])
         .expect(2, "a directory")
         .says("not a file", "why");

@@ -107,7 +107,7 @@ fn refused() {
             "deadline = \"5 MiB\"",
             "deadline: \"5 MiB\" is not an interval",
         ),
-        ("block = 100000", "--block: 97.7 KiB is no power of two"),
+        ("block = 100000", "--block: 97.7 KiB is not a power of two"),
         ("threads = 300", "--threads: 300 is not from 1 to 256"),
         ("block = \"64K\"\nblock = \"32K\"", "duplicate key"),
         (
@@ -161,7 +161,10 @@ fn refused() {
             &["--deadline", "1 KiB"],
             "--deadline: \"1 KiB\" is not an interval",
         ),
-        (&["--origin-reads", "0"], "--origin-reads: none at once"),
+        (
+            &["--origin-reads", "0"],
+            "--origin-reads: 0 is too small: the minimum is 1",
+        ),
     ] {
         let ended = warm(&origin, &file, &[], flags);
         ended.expect(2, "it is refused").says(why, "why");
@@ -175,7 +178,7 @@ fn help() {
     let words: Vec<&str> = help.split_whitespace().collect();
     let text = words.join(" ");
     for part in [
-        "--disk-size <BYTES> Room for blocks on that disk; 64M is the least [default: 10.0 GiB] [env: CACHEWISE_TIER_DISK_SIZE]",
+        "--disk-size <BYTES> Maximum disk space for blocks, with --disk; minimum 64M [default: 10.0 GiB] [env: CACHEWISE_TIER_DISK_SIZE]",
         "--revalidate <TIME|0>",
         "[default: 1h] [env: CACHEWISE_TIER_REVALIDATE]",
         "[env: CACHEWISE_TIER_ALLOW_OTHER]",

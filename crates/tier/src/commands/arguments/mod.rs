@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 pub use cache::{CacheFlags, SettingFlags};
 pub use mount::Mount;
 
-/// Use a block cache that many machines share: mount an origin, read through the cache, look at it.
+/// Mount, read, fill, verify and inspect a block cache that many machines share.
 #[derive(Debug, Parser)]
 #[command(name = "cachewise-tier", version, max_term_width = 100)]
 #[command(
@@ -31,19 +31,19 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show a directory through a block cache: memory, disk, servers that machines share.
+    /// Mount a directory or URL through a block cache in memory, on disk and on shared servers.
     Mount(Box<Mount>),
-    /// Write a file's bytes to standard output, through the cache.
+    /// Write a file to standard output, read through the cache.
     Get(Get),
-    /// Read files from the origin and bring them to the engine, whatever it has already.
+    /// Read files from the origin and write all their blocks to the engine.
     Put(OnFiles),
-    /// Bring what the cache has not yet of files into it.
+    /// Fetch the missing blocks of files into the cache.
     Warm(OnFiles),
-    /// Show what a mount was asked, and what came from where.
+    /// Show the requests of a mount, and the hits and latencies of each tier and server.
     Stat(TierStat),
-    /// Compare what the cache gives with what the origin has, byte by byte.
+    /// Compare files in the cache with the origin, byte by byte.
     Verify(OnFiles),
-    /// Run a Redis Cluster of real servers on this machine, to try things on.
+    /// Run a Redis Cluster for tests on this machine.
     DevCluster(DevCluster),
     #[command(flatten)]
     About(About),
@@ -57,40 +57,41 @@ fn usual() -> DevClusterOptions {
 /// `cachewise tier dev-cluster`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Starts redis-server of the system's package on loopback, without a password, and forms a cluster of them. The first \
-    line of the output is what --engine of `cachewise mount` and `cachewise tier` takes; it comes when the cluster is whole.\n\n\
-    The servers are stopped at the end, after Ctrl-C and SIGTERM, and by the kernel after kill -9. Nothing is kept.\n\n\
-    Exit status: 0 the time is over; 2 it cannot be done; 128+N ended by signal N.\n\n\
+    after_help = "dev-cluster starts several redis-server processes on loopback, without a password, and joins them to a cluster. When \
+    the cluster is ready, the first line of the output is the value for --engine of `cachewise mount` and `cachewise tier`.\n\n\
+    The servers stop when dev-cluster ends: after --duration, Ctrl-C, SIGTERM or kill -9. Their files are deleted, unless \
+    --dir names a directory.\n\n\
+    Exit status: 0 stopped after --duration; 2 something could not be done; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise tier dev-cluster\n  \
     cachewise tier dev-cluster --nodes 5 --replicas 1 --port 7001"
 )]
 pub struct DevCluster {
-    /// How many masters.
+    /// Number of masters.
     #[arg(short, long, value_name = "NUMBER", default_value_t = usual().nodes)]
     pub nodes: usize,
-    /// How many replicas each of them has.
+    /// Number of replicas of each master.
     #[arg(short, long, value_name = "NUMBER", default_value_t = usual().replicas)]
     pub replicas: usize,
-    /// Servers that know nothing of each other, instead of a cluster.
+    /// Start independent servers instead of a cluster.
     #[arg(long)]
     pub standalone: bool,
-    /// The first node's port, the next ones follow [default: free ones].
+    /// Port of the first server; the others use the next ports [default: free ports].
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Where their files and logs go, which then stay [default: a temporary directory].
+    /// Directory for files and logs of the servers, which remain at the end [default: a temporary directory].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// The most memory for values, of each server.
+    /// Maximum memory of each server for values (maxmemory).
     #[arg(long, value_name = "BYTES", default_value_t = usual().memory)]
     pub memory: Bytes,
-    /// After how long without an answer nodes take one of them for failed.
+    /// Time without a response after which the cluster marks a node as failed (cluster-node-timeout).
     #[arg(long, value_name = "TIME", default_value = format!("{:?}", usual().node_timeout))]
     pub node_timeout: Period,
-    /// The server; looked for in PATH unless it has a slash.
+    /// Server program: a name in PATH, or a path with a slash.
     #[arg(long, value_name = "PROGRAM", default_value_os_t = usual().server)]
     pub server: PathBuf,
-    /// End after so long.
+    /// Stop after this time [default: until interrupted].
     #[arg(short, long, value_name = "TIME")]
     pub duration: Option<Period>,
     #[command(flatten)]
@@ -100,7 +101,7 @@ pub struct DevCluster {
 /// `cachewise tier get`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 all bytes were written; 2 something could not be done.\n\n\
+    after_help = "Exit status: 0 all bytes were written; 2 something could not be read or written.\n\n\
     Examples:\n  \
     cachewise tier get /srv/data model/weights.bin >weights.bin\n  \
     cachewise tier get https://example.org/data model/weights.bin >weights.bin\n  \
@@ -110,13 +111,13 @@ pub struct Get {
     /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
-    /// The file, relative to the origin.
+    /// File to read, relative to the origin.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Start at this offset in the file, in bytes.
+    /// Offset of the first byte to write, in bytes or with a unit.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub offset: Bytes,
-    /// Maximum bytes to write [default: up to the end].
+    /// Maximum bytes to write, in bytes or with a unit [default: to the end of the file].
     #[arg(long, value_name = "BYTES")]
     pub length: Option<Bytes>,
     #[command(flatten)]
@@ -149,15 +150,15 @@ pub struct OnFiles {
 /// `cachewise tier stat`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What the kernel asked of a mount, what each tier and each server answered, and how long that took, since the mount \
-    began. The mount has it as .cachewise/stat.json too.\n\n\
-    Exit status: 0 done; 2 it is no mount, or one that has lost its process.\n\n\
+    after_help = "stat counts from the start of the mount: FUSE requests of the kernel, and calls, hits, misses and latencies of each tier \
+    and server. The file .cachewise/stat.json in the mount has the same figures.\n\n\
+    Exit status: 0 done; 2 DIR is not a mount of cachewise, or its process has ended.\n\n\
     Examples:\n  \
     cachewise tier stat /mnt\n  \
     cachewise tier stat /mnt -o openmetrics"
 )]
 pub struct TierStat {
-    /// Where `cachewise mount` has mounted something.
+    /// Mount point of `cachewise mount`.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     #[command(flatten)]

@@ -9,13 +9,13 @@ use super::cache::SettingFlags;
 /// `cachewise mount`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Reads go to memory, then to the local disk, then to the engine, then to the origin. A server that is slow is not \
-    waited for. Nothing is ever written to the origin.\n\n\
-    An open file stays what it was when it was opened, or reads fail with ESTALE; a file that changed at the origin is \
-    seen when --revalidate is over, or when bytes were read that are gone. `cachewise tier stat DIR` shows what was \
-    asked, and what came from where.\n\n\
-    Runs until Ctrl-C, SIGTERM or `fusermount3 -u DIR`. After kill -9 the next start cleans up.\n\n\
-    Exit status: 0 unmounted; 2 it cannot be done.\n\n\
+    after_help = "A read looks for its blocks in memory, on the local disk, on the cache servers (the engine), and then at the origin. It \
+    does not wait for a slow server. Nothing is ever written to the origin.\n\n\
+    An open file keeps the contents that it had when it was opened; if neither the cache nor the origin has them any \
+    more, reads fail with ESTALE. A changed file becomes visible after --revalidate, or after such a failed read. `cachewise tier stat DIR` shows \
+    requests, hits and latencies.\n\n\
+    mount runs until Ctrl-C, SIGTERM or `fusermount3 -u DIR`. After kill -9 the next start removes the dead mount.\n\n\
+    Exit status: 0 unmounted; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise mount /srv/data /mnt\n  \
     cachewise mount /srv/data /mnt --disk /var/cache/blocks --disk-size 50G\n  \
@@ -26,7 +26,7 @@ pub struct Mount {
     /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
-    /// Where to mount it: an empty directory.
+    /// Mount point: an empty directory.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     #[command(flatten)]

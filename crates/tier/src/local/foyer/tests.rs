@@ -61,8 +61,8 @@ async fn what_many_keep_at_once_is_found_after_a_start() {
     assert_eq!(found, all, "120 MiB fit into 256");
 }
 
-/// Of blocks that are kept until the disk is full, those are found that are in all segments but one that is empty and
-/// those that are under way, however many come at once.
+/// On a full disk, the blocks of all segments are found, except one empty segment and the segments being written,
+/// however many blocks come at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_has_all_that_its_segments_have_room_for() {
     const DISK: u64 = 64;

@@ -58,8 +58,8 @@ pub(super) fn below(base: &Url, path: &Path) -> Url {
     url
 }
 
-/// Whether a URL is another one's path with a slash at its end, however each of them is written, on whatever host: a
-/// server may not know what it is called outside.
+/// Returns whether the path of a URL is that of another one with a slash at its end, after decoding. The hosts may differ:
+/// a server may not know its name outside.
 pub(super) fn is_with_slash(url: &Url, of: &Url) -> bool {
     let path = |url: &Url| -> Vec<u8> { percent_decode_str(url.path()).collect() };
     path(url).strip_suffix(b"/") == Some(path(of).as_slice())

@@ -19,7 +19,7 @@ pub(super) const QUESTION: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\
 /// A server's list of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// Whether it is one.
+    /// Whether the object is a directory.
     pub is_collection: bool,
     /// The entries of the directory.
     pub entries: Vec<Entry>,

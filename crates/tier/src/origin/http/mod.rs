@@ -22,10 +22,10 @@ use super::network::{
 use super::{Entry, Kind, Meta, checked};
 use crate::Error;
 
-/// How often a server may send on to another place.
+/// Maximum redirects to follow.
 const REDIRECTS: u32 = 5;
 
-/// How long the list of a directory may be, in bytes of XML: some 100,000 entries.
+/// Maximum size of a directory's list, in bytes of XML: some 100,000 entries.
 const LONGEST_LIST: usize = 32 << 20;
 
 /// An origin that a server gives out over HTTP: any server of files, or one that speaks WebDAV,
@@ -254,14 +254,14 @@ impl OnNetwork for Http {
         }
         let missing = match size {
             None => "size",
-            Some(_) => "ETag that stands for its bytes, nor when it was written last",
+            Some(_) => "strong ETag and no time of last change",
         };
         Err(Error::of_origin(
             path,
             STAT,
             io::Error::other(format!(
-                "the server tells no {missing}: without it nobody can say whether bytes are old; have it \
-                 send that (lighttpd: give such files a type), or copy the files to a server that does"
+                "the server sends no {missing}, so old bytes could not be detected; configure it to send one \
+                 (lighttpd: give these files a type), or copy the files to a server that does"
             )),
         ))
     }
@@ -322,13 +322,13 @@ impl OnNetwork for Http {
         }
         if reply.status == StatusCode::PARTIAL_CONTENT {
             let Some(sent) = sent(&reply.headers) else {
-                return Err(failed("the server does not tell which bytes it sends"));
+                return Err(failed("the server does not report the range that it sends"));
             };
             if sent.of.is_some_and(|size| size != meta.size) {
                 return Err(changed("its size is another"));
             }
             if sent.range != Some(range) {
-                return Err(failed("the server sends other bytes than were asked for"));
+                return Err(failed("the server sends other bytes than requested"));
             }
         } else if size(&reply.headers).is_some_and(|size| size != meta.size) {
             return Err(changed("its size is another"));
@@ -384,7 +384,7 @@ fn size(headers: &HeaderMap) -> Option<u64> {
     text(headers, &CONTENT_LENGTH)?.trim().parse().ok()
 }
 
-/// Which bytes an answer has, of how many.
+/// Bytes of a response, and the size of the object.
 struct Sent {
     range: Option<ByteRange>,
     of: Option<u64>,

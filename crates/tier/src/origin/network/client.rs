@@ -11,22 +11,22 @@ use reqwest::{Method, Response, StatusCode, Url, redirect};
 
 use crate::{Error, tls};
 
-/// How often something is asked that failed in a way that may pass.
+/// Maximum attempts of a request that fails temporarily.
 const ATTEMPTS: u32 = 3;
 
-/// How long is waited before it is asked again, the first time; then twice as long.
+/// Delay before the second attempt; it doubles with each attempt.
 const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Maximum bytes to skip when a server ignores `Range` and sends the whole object.
 const MOST_SKIPPED: u64 = 16 << 20;
 
-/// How much is held of an answer that is an error.
+/// Maximum bytes to keep of an error response.
 const MOST_OF_ERROR: usize = 8 << 10;
 
 /// The part of an answer's body to take.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::origin) enum Want {
-    /// Nothing: the head says it all.
+    /// Nothing: the head has all that is needed.
     Nothing,
     /// The whole body, up to this length.
     Whole(usize),
@@ -58,7 +58,7 @@ pub(in crate::origin) struct HttpReply {
 #[derive(Clone, Debug)]
 pub(in crate::origin) struct Client {
     http: reqwest::Client,
-    /// How long the first attempt may wait for the head of its answer.
+    /// Time limit of the first attempt for the head of the response.
     first: Duration,
 }
 
@@ -186,7 +186,7 @@ fn length(bytes: u64) -> io::Result<usize> {
     usize::try_from(bytes).map_err(io::Error::other)
 }
 
-/// Whether a server that says this may say something else a moment later.
+/// Returns whether this status may be temporary.
 fn may_pass(status: StatusCode) -> bool {
     let later = [
         StatusCode::REQUEST_TIMEOUT,
@@ -199,7 +199,7 @@ fn may_pass(status: StatusCode) -> bool {
     later.contains(&status)
 }
 
-/// Whether another attempt may do better.
+/// Returns whether another attempt may succeed.
 fn may_be_mended(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -247,7 +247,7 @@ fn told(error: reqwest::Error) -> io::Error {
     io::Error::new(kind, text)
 }
 
-/// How errors begin that are about their cause alone.
+/// Texts of errors that only wrap their cause.
 const OUTER: [&str; 3] = [
     "error sending request",
     "client error",
