@@ -1,4 +1,4 @@
-//! What follows from the counters of a ledger; each law of the numbers is a function here.
+//! Values derived from counters: one function for each formula.
 //!
 //! A calculation with a missing counter in it is missing for the same reason.
 
@@ -60,7 +60,7 @@ impl Ledger {
             .minus(self.get(Counter::ReadUnservedBytes))
     }
 
-    /// Hits that cost no I/O of this run: hits without the first use of read-ahead.
+    /// Hits that cost no I/O of this run: hits without readahead hits.
     #[must_use]
     pub fn read_cached_pages(&self) -> Count {
         self.hits().minus(self.get(Counter::ReadaheadHitPages))
@@ -87,8 +87,8 @@ impl Ledger {
             .plus(self.get(Counter::DirectWriteBytes))
     }
 
-    /// Bytes that had to come from the file system's storage: pages that were brought in to be read, wanted
-    /// or ahead, and direct reads.
+    /// Bytes fetched from the storage of the file system: pages inserted by reads and readahead, and direct
+    /// reads.
     #[must_use]
     pub fn fetched_bytes(&self, page_size: Option<PageSize>) -> Count {
         let pages = self.sum_of(&Counter::FETCHES);

@@ -1,9 +1,9 @@
-//! What was asked of the page cache: one row of counters, and what follows from them.
+//! Counters of requests to the page cache, in one row, and values derived from them.
 //!
 //! A ledger belongs to whatever it was summed over: a process on a file, a file, a process, a
 //! control group, the machine. The laws hold for each of them:
-//! `hits + misses + unserved = requested pages`, `reuse + first use of read-ahead = hits`, and the pages inserted are
-//! the sum of the classes that bring pages in.
+//! `hits + misses + unserved = requested pages`, `reuse + readahead hits = hits`, and the pages inserted are
+//! the sum of the classes that insert pages.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Index};
@@ -177,7 +177,7 @@ impl Ledger {
                 .all(|(_, mark)| matches!(mark, Mark::Missing(Missing::NotOffered(_))))
     }
 
-    /// What was added since `earlier`; a counter that went backwards gives 0.
+    /// The difference to `earlier`; a counter that went backwards gives 0.
     #[must_use]
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         self.merge(earlier, u64::saturating_sub)

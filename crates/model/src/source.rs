@@ -25,7 +25,7 @@ impl Source {
     }
 }
 
-/// What counted.
+/// Back-end that counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Its name: `tracepoints`, `fentry`, `kprobes`, `sys_exit`, `procfs`.

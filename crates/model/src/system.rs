@@ -79,11 +79,11 @@ macro_rules! each_number {
             memory_used_bytes, "memory_used_bytes", "MEM-USED", Bytes, Gauge,
                 "Memory charged to the control group, page cache included";
             memory_limit_bytes, "memory_limit_bytes", "MEM-LIMIT", Bytes, Gauge,
-                "The control group's own limit of memory";
+                "Memory limit of the control group itself";
             free_bytes, "free_bytes", "FREE", Bytes, Gauge,
-                "Memory that nobody uses";
+                "Unused memory";
             available_bytes, "available_bytes", "AVAILABLE", Bytes, Gauge,
-                "Memory that could be had without swapping, as the kernel estimates it";
+                "Memory available without swapping, as the kernel estimates it";
             buffers_bytes, "buffers_bytes", "BUFFERS", Bytes, Gauge,
                 "Page cache of block devices: file-system metadata and raw device access";
             cached_bytes, "cached_bytes", "PAGE-CACHE", Bytes, Gauge,
@@ -93,45 +93,45 @@ macro_rules! each_number {
             writeback_bytes, "writeback_bytes", "WRITEBACK", Bytes, Gauge,
                 "Page cache being written back";
             active_file_bytes, "active_file_bytes", "ACT-FILE", Bytes, Gauge,
-                "Page cache of files that was used more than once";
+                "Page cache of files on the active list: used more than once";
             inactive_file_bytes, "inactive_file_bytes", "INACT-FILE", Bytes, Gauge,
-                "Page cache of files that reclaim looks at first";
+                "Page cache of files on the inactive list, which reclaim scans first";
             mapped_bytes, "mapped_bytes", "MAPPED", Bytes, Gauge,
-                "Page cache that processes have mapped";
+                "Page cache mapped by processes";
             shmem_bytes, "shmem_bytes", "SHMEM", Bytes, Gauge,
-                "Shared memory and tmpfs: page cache without a disk behind it";
+                "Shared memory and tmpfs: page cache not backed by a disk";
             anon_bytes, "anon_bytes", "ANON", Bytes, Gauge,
-                "Memory of processes that no file backs";
+                "Anonymous memory of processes: not backed by a file";
             mlocked_bytes, "mlocked_bytes", "MLOCKED", Bytes, Gauge,
-                "Memory that mlock holds";
+                "Memory locked by mlock";
             unevictable_bytes, "unevictable_bytes", "UNEVICTABLE", Bytes, Gauge,
-                "Memory that reclaim cannot take";
+                "Memory that cannot be reclaimed";
             slab_reclaimable_bytes, "slab_reclaimable_bytes", "SLAB-REC", Bytes, Gauge,
-                "Kernel memory that reclaim can have back: mostly cached names and inodes";
+                "Reclaimable kernel memory: mostly cached names and inodes";
             swap_total_bytes, "swap_total_bytes", "SWAP-TOTAL", Bytes, Gauge,
-                "Swap space in all";
+                "Size of all swap space";
             swap_used_bytes, "swap_used_bytes", "SWAP-USED", Bytes, Gauge,
                 "Swap space in use";
             page_faults, "page_faults", "ALL-FLT", Count, Counter,
-                "Page faults of every kind, on anonymous memory too";
+                "Page faults of all kinds, anonymous memory included";
             major_faults, "major_faults", "MAJ-FAULTS", Count, Counter,
                 "Page faults that waited for a device";
             file_refault_pages, "file_refault_pages", "WS-FILE", Pages, Counter,
-                "Pages of files that came back soon after reclaim had taken them";
+                "Refaults of file pages: read again soon after they were reclaimed";
             anon_refault_pages, "anon_refault_pages", "WS-ANON", Pages, Counter,
-                "Anonymous pages that came back soon after reclaim had taken them";
+                "Refaults of anonymous pages: swapped in soon after they were reclaimed";
             scanned_pages, "scanned_pages", "SCANNED", Pages, Counter,
-                "Pages that reclaim looked at";
+                "Pages that reclaim scanned";
             reclaimed_pages, "reclaimed_pages", "STOLEN", Pages, Counter,
-                "Pages that reclaim took, of files and anonymous";
+                "Reclaimed pages, of files and anonymous";
             swap_in_pages, "swap_in_pages", "SWAP-IN", Pages, Counter,
-                "Pages brought in from swap";
+                "Pages read from swap";
             swap_out_pages, "swap_out_pages", "SWAP-OUT", Pages, Counter,
-                "Pages put out to swap";
+                "Pages written to swap";
             written_back_pages, "written_back_pages", "WR-BACK", Pages, Counter,
-                "Pages that were written back";
+                "Pages written back";
             oom_kills, "oom_kills", "OOM", Count, Counter,
-                "Processes killed for want of memory";
+                "Processes killed by the OOM killer";
             psi_cpu_some_seconds, "psi_cpu_some_seconds", "CPU-SOME", Seconds, Counter,
                 "Time in which some task waited for a CPU (PSI)";
             psi_memory_some_seconds, "psi_memory_some_seconds", "MEM-SOME", Seconds, Counter,
@@ -143,11 +143,11 @@ macro_rules! each_number {
             psi_io_full_seconds, "psi_io_full_seconds", "IO-FULL", Seconds, Counter,
                 "Time in which all tasks waited for I/O (PSI)";
             memory_limit_reached, "memory_limit_reached", "LIMIT-HIT", Count, Counter,
-                "Times that the control group came up against its own limit, so that pages had to go";
+                "Times that the control group reached its own memory limit, so that pages were reclaimed";
             dirty_limit_bytes, "dirty_limit_bytes", "DIRTY-MAX", Bytes, Gauge,
-                "Dirty page cache at which those who write are stopped";
+                "Amount of dirty page cache above which writers are throttled";
             dirty_background_bytes, "dirty_background_bytes", "DIRTY-BG", Bytes, Gauge,
-                "Dirty page cache at which write-back starts";
+                "Amount of dirty page cache above which writeback starts";
         }
     };
 }

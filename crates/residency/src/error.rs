@@ -141,10 +141,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_of_what_why_and_what_next() {
+    fn message_names_file_reason_and_fix() {
         let error = Error::from(Unknown::NoPermission).with_path(Path::new("/etc/passwd"));
         let text = error.to_string();
-        for part in ["/etc/passwd", "unknown", "owns the file", "as root"] {
+        for part in ["/etc/passwd", "unknown", "users who own", "as root"] {
             assert!(text.contains(part), "{part:?} should be in {text:?}");
         }
         assert_eq!(error.kind(), ErrorKind::Denied, "others may know");
@@ -153,7 +153,7 @@ mod tests {
         let text = error.to_string();
         assert!(
             text.starts_with("pipe is a FIFO: a FIFO has no page cache; name a regular file"),
-            "what it is comes first: {text}"
+            "its kind comes first: {text}"
         );
     }
 }

@@ -57,23 +57,25 @@ impl Unknown {
     pub const fn advice(self) -> &'static str {
         match self {
             Self::NoSyscall => {
-                "run Linux 6.5 or later, or ask as the file's owner, as who may write it, or as root"
+                "run Linux 6.5 or later, or query as root or as a user who owns or may write the file"
             }
             Self::Seccomp => {
-                "allow cachestat in the container's seccomp profile, or ask as the file's owner, as \
-                 who may write it, or as root"
+                "allow cachestat in the seccomp profile of the container, or query as root or as a user who \
+                 owns or may write the file"
             }
-            Self::NoPermission => "ask as its owner, as who may write it, or as root",
+            Self::NoPermission => "query as root or as a user who owns or may write the file",
             Self::Overlay => {
-                "ask as the file's owner or as root, or ask for the file in its upper or lower \
+                "query as root or as the owner of the file, or query the file in its upper or lower \
                  directory"
             }
             Self::DirectIo => {
-                "look at the server's own cache, or have it open files without direct_io"
+                "examine the cache of the FUSE server, or let it open files without direct_io"
             }
-            Self::Fuse => "ask as the file's owner or as root, or look at the server's own cache",
+            Self::Fuse => {
+                "query as root or as the owner of the file, or examine the cache of the FUSE server"
+            }
             Self::FuseNotOpened => {
-                "`cachewise files`, as root, counts it by the census; a program may pass a descriptor that is open"
+                "run `cachewise files` as root, which counts it by the census; a program can pass an open descriptor"
             }
             Self::Dax => "there is nothing to cache: reads go to the memory of the device",
             Self::HugePages => "read HugePages_Total and HugePages_Free of /proc/meminfo",
@@ -101,32 +103,32 @@ impl Unknown {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NoSyscall => {
-                "this kernel has no cachestat(2), and mincore(2) tells only who owns the file or may \
-                 write it"
+                "this kernel has no cachestat(2), and mincore(2) reports residency only to users who own or \
+                 may write the file"
             }
             Self::Seccomp => {
-                "a seccomp profile refuses cachestat(2), and mincore(2) tells only who owns the file or \
-                 may write it"
+                "a seccomp profile refuses cachestat(2), and mincore(2) reports residency only to users who \
+                 own or may write the file"
             }
-            Self::NoPermission => "the kernel tells only who owns the file or may write it",
+            Self::NoPermission => {
+                "residency is visible only to users who own or may write the file"
+            }
             Self::Overlay => {
-                "cachestat(2) does not look below overlayfs, and mincore(2) tells only who owns the \
-                 file or may write it"
+                "cachestat(2) finds no pages of files on overlayfs, and mincore(2) reports residency only to \
+                 users who own or may write the file"
             }
             Self::DirectIo => {
                 "a FUSE server keeps this file out of the kernel's page cache (direct_io)"
             }
             Self::Fuse => {
-                "cachestat(2) does not look below FUSE, and mincore(2) tells only who owns the file or \
-                 may write it"
+                "cachestat(2) can miss pages of FUSE files, and mincore(2) reports residency only to users \
+                 who own or may write the file"
             }
-            Self::FuseNotOpened => {
-                "a file of FUSE is not opened to be looked at, because that can drop its pages"
-            }
+            Self::FuseNotOpened => "FUSE files are not opened, because that can drop their pages",
             Self::Dax => "a file on DAX has no page cache",
             Self::HugePages => "the kernel does not count the huge pages of hugetlbfs",
             Self::NotAFile(_) => "only files and block devices have pages",
-            Self::MadeUp => "the kernel makes this file up whenever it is read",
+            Self::MadeUp => "the kernel generates this file at each read",
         }
     }
 }

@@ -64,8 +64,8 @@ pub enum Error {
 
     /// The file is on FUSE, and opening it could drop its pages.
     #[error(
-        "open {}: a file of FUSE is not opened to be looked at, because that can drop its pages; pass an open \
-         descriptor, or see `cachewise files --all` as root, which opens no file",
+        "open {}: FUSE files are not opened, because that can drop their pages; pass an open descriptor, or run \
+         `cachewise files --all` as root, which opens no file",
         escaped(path)
     )]
     DropsPages {

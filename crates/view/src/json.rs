@@ -248,7 +248,7 @@ mod tests {
             "a ratio of nothing is null"
         );
         assert_eq!(
-            object["reasons"]["reuse_ratio"], "nothing was asked for",
+            object["reasons"]["reuse_ratio"], "nothing was requested",
             "with the reason"
         );
         assert_eq!(

@@ -12,7 +12,7 @@ pub fn openapi() -> Json {
         ("processes", "Processes that have used the page cache"),
         (
             "files",
-            "Files that were used; names that may not be told are null",
+            "Files that were used; names that may not be shown are null",
         ),
         ("cgroups", "Control groups"),
         ("devices", "Storage devices, and file systems without one"),
@@ -20,8 +20,8 @@ pub fn openapi() -> Json {
     let mut paths = Map::new();
     for (name, what) in rows {
         let members = json!({
-            "elapsed_seconds": number("How long the time was over which the rows are summed"),
-            "count": or_null(integer("How many rows there are, whatever the limit; null if nobody knows")),
+            "elapsed_seconds": number("Length of the time over which the rows are summed"),
+            "count": or_null(integer("Number of rows, without the limit; null if unknown")),
             name: or_null(array("Row")),
         });
         let path = get(
@@ -30,18 +30,14 @@ pub fn openapi() -> Json {
                 query(
                     "seconds",
                     &format!(
-                        "Over how long a time, at most {MOST_SECONDS}; without it the last interval"
+                        "Length of the time in seconds, at most {MOST_SECONDS}; the default is the last interval"
                     ),
                     "number"
                 ),
-                query(
-                    "sort",
-                    "The field by whose value rows are sorted, the greatest first",
-                    "string"
-                ),
+                query("sort", "Field to sort rows by, largest first", "string"),
                 query(
                     "limit",
-                    &format!("How many rows, at most {MOST_ROWS}"),
+                    &format!("Number of rows, at most {MOST_ROWS}"),
                     "integer"
                 ),
             ]),
@@ -51,34 +47,36 @@ pub fn openapi() -> Json {
     }
     let seconds = query(
         "seconds",
-        &format!("Over how long a time, at most {MOST_SECONDS}; without it the last interval"),
+        &format!(
+            "Length of the time in seconds, at most {MOST_SECONDS}; the default is the last interval"
+        ),
         "number",
     );
     let further = [
         (
             "/api/v1/machine",
-            "What is known of the machine and of this server",
+            "The machine and this server",
             json!([]),
             json!({
                 "kernel_release": text("The kernel's release"),
                 "version": text("The program's version"),
-                "started": text("When the watch began, RFC 3339"),
-                "interval_seconds": number("From tick to tick"),
+                "started": text("Start of the watch, RFC 3339"),
+                "interval_seconds": number("Time between ticks"),
                 "backend": {
                     "type": "object",
                     "required": ["name", "exact", "exactness", "notes"],
                     "properties": {
-                        "name": text("What counts"),
-                        "exact": { "type": "boolean", "description": "Whether its numbers are exact to the page" },
+                        "name": text("Back-end that counts"),
+                        "exact": { "type": "boolean", "description": "Whether its counts are exact to the page" },
                         "exactness": {
                             "enum": ["exact", "incomplete", "estimated"],
-                            "description": "How far the numbers since the start can be trusted: incomplete where events were lost",
+                            "description": "Accuracy of the counts since the start: incomplete if events were lost",
                         },
                         "notes": { "type": "array", "items": { "type": "string" } },
                         "kernel_memory_bytes": {
                             "type": ["integer", "null"],
                             "minimum": 0,
-                            "description": "Kernel memory of the maps and programs that count; storage for each task that uses files is not in it",
+                            "description": "Kernel memory of the maps and programs that count, without the storage of each task that uses files",
                         },
                         "reasons": reasons(),
                         "reason_codes": reason_codes(),
@@ -86,37 +84,37 @@ pub fn openapi() -> Json {
                 },
                 "lost": array("Lost"),
                 "collectors": { "type": "array", "items": { "type": "string" } },
-                "names_all": { "type": "boolean", "description": "Whether all file names are told" },
+                "names_all": { "type": "boolean", "description": "Whether all file names are shown" },
             }),
         ),
         (
             "/api/v1/stretch",
-            "The machine's numbers in the last interval, or in a longer time",
+            "Counts of the machine in the last interval, or in a longer time",
             json!([seconds]),
             json!({ "stretch": reference("Row"), "lost": array("Lost") }),
         ),
         (
             "/api/v1/totals",
-            "The machine's numbers since the start, at this moment: what the metrics are",
+            "Present counts of the machine since the start, as in the metrics",
             json!([]),
             json!({
-                "started": text("When the watch began, RFC 3339"),
+                "started": text("Start of the watch, RFC 3339"),
                 "totals": reference("Row"),
                 "lost": array("Lost"),
             }),
         ),
         (
             "/api/v1/history",
-            "The points of the charts so far, one an interval",
+            "Points of the charts so far, one per interval",
             json!([]),
             json!({
-                "interval_seconds": number("From tick to tick"),
+                "interval_seconds": number("Time between ticks"),
                 "points": array("Row"),
             }),
         ),
         (
             "/api/v1/findings",
-            "What is wrong, in the last minute, and the next step",
+            "Findings of the last minute, each with the next step",
             json!([]),
             json!({
                 "findings": or_null(array("Finding")),
@@ -130,21 +128,21 @@ pub fn openapi() -> Json {
         ),
         (
             "/api/v1/cache",
-            "What fills the page cache: a directory, its members and theirs, the largest first",
+            "Resident bytes of a directory, its members and theirs, largest first",
             json!([
                 query(
                     "path",
-                    "The directory, absolute; without it the root",
+                    "Absolute path of the directory; the default is the root",
                     "string"
                 ),
                 query(
                     "limit",
-                    "How many members; the rest is one of kind `others`",
+                    "Number of members; one member of kind `others` sums the rest",
                     "integer"
                 ),
             ]),
             json!({
-                "census_seconds": number("How long the census took"),
+                "census_seconds": number("Time that the census took"),
                 "notes": { "type": "array", "items": { "type": "string" } },
                 "cache": reference("Directory"),
             }),
@@ -208,7 +206,7 @@ fn schemas() -> Json {
     json!({
         "Row": {
             "type": "object",
-            "description": "What was measured of one thing; which fields there are depends on what it is",
+            "description": "Measured values of one subject; its kind determines the fields",
             "properties": row,
             "additionalProperties": false,
         },
@@ -216,9 +214,9 @@ fn schemas() -> Json {
             "type": "object",
             "required": ["id", "count", "meaning"],
             "properties": {
-                "id": text("What was not counted as it should be"),
-                "count": integer("How often"),
-                "meaning": text("What it does to the numbers"),
+                "id": text("Kind of loss"),
+                "count": integer("Number of times"),
+                "meaning": text("Effect on the counts"),
             },
         },
         "Finding": {
@@ -230,7 +228,7 @@ fn schemas() -> Json {
                 "title": text("What is wrong"),
                 "subject": { "type": ["string", "null"], "description": "The file that it is about" },
                 "figures": { "type": "object" },
-                "next_step": text("What mends it"),
+                "next_step": text("The fix"),
             },
         },
         "Directory": {
@@ -241,9 +239,9 @@ fn schemas() -> Json {
                 "path": text("Its path"),
                 "kind": { "enum": ["directory", "file", "others"] },
                 "files": integer("Files in and below it"),
-                "resident_bytes": integer("What of them is in the page cache"),
-                "size_bytes": integer("The sum of their sizes"),
-                "resident_ratio": { "type": ["number", "null"], "description": "The part that is resident" },
+                "resident_bytes": integer("Resident bytes of these files"),
+                "size_bytes": integer("Sum of their sizes"),
+                "resident_ratio": { "type": ["number", "null"], "description": "Resident share" },
                 "children": array("Directory"),
             },
         },
@@ -298,7 +296,7 @@ fn get(what: &str, parameters: Json, schema: Json) -> Json {
             },
             "400": refused("A parameter is wrong"),
             "401": refused("A token is needed"),
-            "503": refused("Not now: too many ask, or the kernel does not give it out; `Retry-After` says when to come again"),
+            "503": refused("Not now: too many requests, or the kernel does not provide it; `Retry-After` has the time until a retry"),
         },
     } })
 }

@@ -139,7 +139,7 @@ fn paths_without_pages() {
         for (path, why) in [
             (pipe.path.as_path(), "a FIFO has no page cache"),
             (Path::new("/dev/null"), "a character device"),
-            (Path::new("/proc/self/status"), "makes this file up"),
+            (Path::new("/proc/self/status"), "generates this file"),
             (no_file.as_path(), "No such file"),
             (links.as_path(), "symbolic link"),
         ] {
@@ -623,7 +623,7 @@ fn nobody_is_told_so() {
                 row[id].is_null()
                     && row["reasons"][id]
                         .as_str()
-                        .is_some_and(|reason| reason.contains("owns the file")),
+                        .is_some_and(|reason| reason.contains("users who own")),
                 "{id} has the reason: {row}"
             );
         }

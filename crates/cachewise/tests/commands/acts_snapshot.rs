@@ -198,7 +198,7 @@ fn unknown_to_others() {
         let ended = Ended::of(command.arg("snapshot").args(arguments).arg(&saved));
         ended.expect(2, "what is resident is not known")
     };
-    let diff = as_nobody(&["diff"]).says("owns the file", "and why").out();
+    let diff = as_nobody(&["diff"]).says("users who own", "and why").out();
     assert!(
         diff.contains("16 resident then, ? now") && diff.contains("? pages gained, ? lost"),
         "what was is known, what is is not: {diff}"
@@ -206,7 +206,7 @@ fn unknown_to_others() {
     for arguments in [&["restore"][..], &["restore", "-N"]] {
         as_nobody(arguments)
             .says("of 16 pages", "what was wanted is known")
-            .says("owns the file", "what is resident is not, and why")
+            .says("users who own", "what is resident is not, and why")
             .says("as root", "nor what to do about it");
     }
     as_nobody(&["restore"]).says("? of 16 pages resident again, ? were before", "not 0");

@@ -269,7 +269,7 @@ fn unknown_files_keep_the_order_given_with_a_note() {
     };
     let ended = (ended.expect(2, "as with `files`"))
         .says("unknown of 2 of 2 files", "of how many")
-        .says("owns the file", "why")
+        .says("users who own", "why")
         .says("as root", "and what to do")
         .says("? of it resident", "it is not 0");
     assert_eq!(ended.out(), "a\nb\n", "the order given");

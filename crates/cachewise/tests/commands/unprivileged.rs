@@ -623,7 +623,7 @@ fn refused_bpf(errno: i32) -> Vec<String> {
     for (text, mark) in said.iter().zip([
         "these are estimates",
         "these are estimates",
-        "this is a walk of what is mounted",
+        "this is a walk of the file systems mounted here",
     ]) {
         assert!(text.contains(mark), "{mark}: {text}");
         assert!(!text.contains("exact to the page"), "nothing is: {text}");

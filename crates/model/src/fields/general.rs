@@ -13,7 +13,7 @@ use crate::value::{Datum, Value};
 pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
     "time", "TIME", ["timestamp"], Time, Label,
         |row| row.labels.time.clone().map(Datum::Time),
-        "When the row was taken, RFC 3339";
+        "Time of the row, RFC 3339";
     "pid", "PID", [], Id, Label,
         |row| row.labels.pid.map(|pid| Datum::Id(pid.into())),
         "Process id (thread group)";
@@ -28,16 +28,16 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
         "The program with its arguments";
     "started", "STARTED", [], Id, Label,
         |row| row.labels.started.map(Datum::Id),
-        "Start of the process in nanoseconds since boot: tells apart what had the same id one after the other";
+        "Start of the process in nanoseconds since boot: distinguishes processes that reuse an id";
     "path", "PATH", ["file"], Text, Label,
         |row| row.labels.path.clone().map(Datum::Path),
-        "Path of the file, the last known one if it was deleted";
+        "Path of the file; the last known path if it was deleted";
     "cgroup", "CGROUP", [], Text, Label,
         |row| row.labels.cgroup.clone().map(Datum::Text),
         "Control group of the task";
     "unit", "UNIT", ["container"], Text, Label,
         |row| row.labels.unit.clone().map(Datum::Text),
-        "Service, session, container or pod that the control group is of";
+        "Service, session, container or pod of the control group";
     "filesystem", "FILESYSTEM", ["fs"], Text, Label,
         |row| row.labels.filesystem.clone().map(Datum::Text),
         "Type of the file system";
@@ -49,10 +49,10 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
         "Inode number of the file";
     "exit_status", "EXIT", [], Text, Label,
         |row| row.labels.exit.clone().map(Datum::Text),
-        "How the process ended, or that it still runs";
+        "Exit status or signal of the process, or that it still runs";
     "note", "NOTE", [], Text, Label,
         |row| row.labels.note.clone().map(Datum::Text),
-        "What there is to say of the row: deleted, why pages stayed, why a number is not known";
+        "Notes on the row: deleted, the reason why pages stayed or a number is unknown";
 };
 
 pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
@@ -76,10 +76,10 @@ pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
             let faults = row.ledger.get(Counter::FaultRequests);
             Value::ratio(row.ledger.fault_hits().ratio_of(faults))
         },
-        "Part of the page faults on file mappings whose page was in the page cache";
+        "Share of page faults on file mappings whose page was in the page cache";
     "overwritten_pages", "OVERWRITTEN", [], Pages, Counter,
         |row| row.ledger.overwritten_pages().pages(),
-        "Pages written that were in the page cache already";
+        "Written pages that were already in the page cache";
     "direct_bytes", "DIRECT", [], Bytes, Counter,
         |row| row.ledger.direct_bytes().bytes(),
         "Bytes that direct I/O read and wrote (O_DIRECT)";
@@ -103,16 +103,16 @@ pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
             0.0 => Value::Missing(NOT_APPLICABLE),
             seconds => Value::Exact(Datum::Seconds(seconds)),
         },
-        "How long the row's stretch of time was";
+        "Length of the row's interval";
     "cpu_seconds", "CPU", [], Seconds, Counter,
         |row| Value::seconds(row.subject.cpu_seconds),
-        "Processor time, user and system";
+        "CPU time, user and system";
     "device_read_bytes", "DEV-READ", [], Bytes, Counter,
         |row| row.subject.device_read_bytes.bytes(),
-        "Bytes that came from storage devices, as the kernel accounts them";
+        "Bytes read from storage devices, as the kernel accounts them";
     "device_write_bytes", "DEV-WRITE", [], Bytes, Counter,
         |row| row.subject.device_write_bytes.bytes(),
-        "Bytes caused to go to storage devices, as the kernel accounts them";
+        "Bytes written to storage devices or bound for them, as the kernel accounts them";
     "resident_before_pages", "RES-BEFORE", [], Pages, Gauge,
         |row| row.subject.resident_before_pages.pages(),
         "Pages of the file in the page cache before the run";
@@ -124,5 +124,5 @@ pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
         "Size of the file";
     "lost_events", "LOST", [], Count, Counter,
         |row| row.subject.lost_events.count(),
-        "Events not counted, or in a sum only: where it is not 0, other counters are lower bounds or lack names";
+        "Events not counted, or only as part of a sum: if it is not 0, other counters are lower bounds or lack names";
 };

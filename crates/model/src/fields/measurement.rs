@@ -39,97 +39,97 @@ pub(crate) const MEASUREMENT_FIELDS: [Field; 32] = fields! {
         "Whether the row is of an interval or of a whole measurement: interval, total";
     "engine", "ENGINE", [], Text, Label,
         |row| row.measurement.engine.clone().map(Datum::Text),
-        "How the file is read or written: by which system calls";
+        "System calls that read or write the file";
     "access", "ACCESS", ["distribution"], Text, Label,
         |row| row.measurement.access.clone().map(Datum::Text),
-        "Which places of the file are asked for";
+        "Distribution of the requested offsets in the file";
     "seed", "SEED", [], Id, Label,
         |row| row.measurement.seed.map(Datum::Id),
-        "The number that decides the order of the places: with the same one, the same places are asked for";
+        "Seed of the offsets: the same seed gives the same offsets";
     "chunk_bytes", "CHUNK", [], Bytes, Gauge,
         |row| row.measurement.chunk_bytes.bytes(),
-        "Bytes asked for at a time";
+        "Bytes requested by one operation";
     "threads", "THREADS", [], Count, Gauge,
         |row| row.measurement.threads.count(),
-        "How many threads ask at the same time";
+        "Number of concurrent threads";
     "operations", "OPS", ["ops"], Count, Counter,
         |row| row.measurement.operations.count(),
-        "How many times something was asked for";
+        "Number of operations";
     "minor_faults", "MIN-FAULTS", [], Count, Counter,
         |row| row.measurement.minor_faults.count(),
-        "Page faults of this process that waited for no device";
+        "Page faults of this process that did not wait for a device";
     "useful_bytes", "USEFUL", [], Bytes, Counter,
         |row| row.measurement.useful_bytes.bytes(),
-        "Bytes that were asked for and that came";
+        "Requested bytes that were delivered";
     "useful_per_second_bytes", "RATE/s", ["rate", "throughput"], Bytes, Gauge,
         |row| per_second(row.measurement.useful_bytes, row.elapsed),
-        "Useful bytes a second";
+        "Useful bytes per second";
     "hit_operations", "HIT-OPS", [], Count, Counter,
         |row| row.measurement.hit_operations.count(),
-        "Operations that found all that they asked for in the page cache";
+        "Hits: operations that found all requested bytes in the page cache";
     "miss_operations", "MISS-OPS", [], Count, Counter,
         |row| row.measurement.miss_operations.count(),
-        "Operations that had to wait for something that was not in the page cache";
+        "Misses: operations that waited for bytes that were not in the page cache";
     "hit_operations_ratio", "HIT-OPS%", [], Ratio, Gauge,
         |row| Value::ratio(row.measurement.hit_operations.ratio_of(row.measurement.operations)),
-        "Part of the operations that found all in the page cache";
+        "Share of operations that found all requested bytes in the page cache";
     "hit_bytes", "HIT-BYTES", [], Bytes, Counter,
         |row| row.measurement.hit_bytes.bytes(),
-        "Bytes that were in the page cache when they were asked for, those of operations that found a part of it included";
+        "Bytes that were in the page cache when requested, those of partly served operations included";
     "hit_bytes_ratio", "HIT-B%", [], Ratio, Gauge,
         |row| Value::ratio(row.measurement.hit_bytes.ratio_of(row.measurement.useful_bytes)),
-        "Part of the useful bytes that were in the page cache when they were asked for";
+        "Share of the useful bytes that were in the page cache when requested";
     "amplification_factor", "AMP", ["amplification"], Factor, Gauge,
         |row| factor(row.subject.device_read_bytes, row.measurement.useful_bytes),
-        "Bytes read from devices for each useful byte: below 1 where the cache helps, above it where more is read than is asked for";
+        "Bytes read from devices per useful byte: below 1 if the cache helps, above 1 if more is read than requested";
     "bloat_bytes", "BLOAT", [], Bytes, Gauge,
         |row| row.measurement.bloat_bytes.bytes(),
-        "Memory that the process holds whose work is to take it";
+        "Memory that the memory hog holds";
     "latency_p50_seconds", "P50", [], Seconds, Gauge,
         |row| row.measurement.all.p50.map(Datum::Latency),
-        "Half of the operations took no longer";
+        "Median latency of operations";
     "latency_p90_seconds", "P90", [], Seconds, Gauge,
         |row| row.measurement.all.p90.map(Datum::Latency),
-        "9 of 10 operations took no longer";
+        "90th percentile of the latency of operations";
     "latency_p99_seconds", "P99", [], Seconds, Gauge,
         |row| row.measurement.all.p99.map(Datum::Latency),
-        "99 of 100 operations took no longer";
+        "99th percentile of the latency of operations";
     "latency_p999_seconds", "P99.9", [], Seconds, Gauge,
         |row| row.measurement.all.p999.map(Datum::Latency),
-        "999 of 1,000 operations took no longer";
+        "99.9th percentile of the latency of operations";
     "latency_max_seconds", "MAX", [], Seconds, Gauge,
         |row| row.measurement.all.max.map(Datum::Latency),
-        "The longest that an operation took";
+        "Maximum latency of operations";
     "hit_p50_seconds", "HIT-P50", [], Seconds, Gauge,
         |row| row.measurement.hits.p50.map(Datum::Latency),
-        "Half of the operations that found all in the page cache took no longer";
+        "Median latency of hits";
     "hit_p90_seconds", "HIT-P90", [], Seconds, Gauge,
         |row| row.measurement.hits.p90.map(Datum::Latency),
-        "9 of 10 operations that found all in the page cache took no longer";
+        "90th percentile of the latency of hits";
     "hit_p99_seconds", "HIT-P99", [], Seconds, Gauge,
         |row| row.measurement.hits.p99.map(Datum::Latency),
-        "99 of 100 operations that found all in the page cache took no longer";
+        "99th percentile of the latency of hits";
     "hit_p999_seconds", "HIT-P99.9", [], Seconds, Gauge,
         |row| row.measurement.hits.p999.map(Datum::Latency),
-        "999 of 1,000 operations that found all in the page cache took no longer";
+        "99.9th percentile of the latency of hits";
     "hit_max_seconds", "HIT-MAX", [], Seconds, Gauge,
         |row| row.measurement.hits.max.map(Datum::Latency),
-        "The longest that an operation took that found all in the page cache";
+        "Maximum latency of hits";
     "miss_p50_seconds", "MISS-P50", [], Seconds, Gauge,
         |row| row.measurement.misses.p50.map(Datum::Latency),
-        "Half of the operations that had to wait for something took no longer";
+        "Median latency of misses";
     "miss_p90_seconds", "MISS-P90", [], Seconds, Gauge,
         |row| row.measurement.misses.p90.map(Datum::Latency),
-        "9 of 10 operations that had to wait for something took no longer";
+        "90th percentile of the latency of misses";
     "miss_p99_seconds", "MISS-P99", [], Seconds, Gauge,
         |row| row.measurement.misses.p99.map(Datum::Latency),
-        "99 of 100 operations that had to wait for something took no longer";
+        "99th percentile of the latency of misses";
     "miss_p999_seconds", "MISS-P99.9", [], Seconds, Gauge,
         |row| row.measurement.misses.p999.map(Datum::Latency),
-        "999 of 1,000 operations that had to wait for something took no longer";
+        "99.9th percentile of the latency of misses";
     "miss_max_seconds", "MISS-MAX", [], Seconds, Gauge,
         |row| row.measurement.misses.max.map(Datum::Latency),
-        "The longest that an operation took that had to wait for something";
+        "Maximum latency of misses";
 };
 
 #[cfg(test)]

@@ -22,52 +22,52 @@ fn shade(ratio: Ratio) -> char {
 pub(crate) const RESIDENCY_FIELDS: [Field; 16] = fields! {
     "files", "FILES", [], Count, Gauge,
         |row| row.residency.files.count(),
-        "How many files the row sums up";
+        "Number of files that the row sums";
     "unknown_files", "UNKNOWN", [], Count, Gauge,
         |row| row.residency.unknown_files.count(),
-        "How many of those files are in no sum, as nobody tells what of them is resident";
+        "Number of these files that sums leave out, because their residency is unknown";
     "file_pages", "PAGES", [], Pages, Gauge,
         |row| row.residency.file_pages.pages(),
-        "Pages that the file has, the last one counted whole";
+        "Pages of the file, the last one counted whole";
     "resident_pages", "RESIDENT", ["cached_pages"], Pages, Gauge,
         |row| row.residency.resident_pages.pages(),
-        "Pages of the file that are in the page cache, those being read included";
+        "Pages of the file in the page cache, pages being read included";
     "resident_bytes", "RES", [], Bytes, Gauge,
         |row| row.residency.resident_bytes.bytes(),
-        "What is in the page cache of the file, in whole pages";
+        "Bytes of the file in the page cache, in whole pages";
     "resident_ratio", "RES%", ["percent"], Ratio, Gauge,
         |row| Value::ratio(row.residency.ratio()),
-        "Part of the file's pages that are in the page cache";
+        "Share of the file's pages that are in the page cache";
     "resident_dirty_pages", "DIRTY-PG", [], Pages, Gauge,
         |row| row.residency.dirty_pages.pages(),
-        "Resident pages that are newer than the disk";
+        "Resident pages with changes that are not on the disk yet";
     "resident_writeback_pages", "WBACK-PG", [], Pages, Gauge,
         |row| row.residency.writeback_pages.pages(),
-        "Resident pages that are being written to the disk";
+        "Resident pages under writeback";
     "shadow_pages", "EVICTED-PG", ["was_evicted_pages"], Pages, Gauge,
         |row| row.residency.evicted_pages.pages(),
-        "Pages that reclaim threw out and that the kernel still remembers; those dropped on purpose are not remembered";
+        "Reclaimed pages that the kernel still remembers; it does not remember pages dropped on request";
     "recent_shadow_pages", "RECENT-PG", ["recently_evicted_pages"], Pages, Gauge,
         |row| row.residency.recently_evicted_pages.pages(),
-        "Reclaimed pages that went so recently that reading them would be a refault: the cache is too small for them";
+        "Recently reclaimed pages: a read of them would be a refault, which shows that the cache is too small for them";
     "first_page", "FIRST", [], Id, Label,
         |row| row.residency.first_page.map(Datum::Id),
-        "Index in the file of a resident range's first page, from 0";
+        "Index of the first page of a resident range in the file, from 0";
     "last_page", "LAST", [], Id, Label,
         |row| row.residency.last_page.map(Datum::Id),
-        "Index in the file of a resident range's last page";
+        "Index of the last page of a resident range in the file";
     "offset", "OFFSET", [], Id, Label,
         |row| row.residency.offset.map(Datum::Id),
-        "Where in the file a range begins, in bytes";
+        "Offset of a range in the file, in bytes";
     "length", "LENGTH", [], Id, Label,
         |row| row.residency.length.map(Datum::Id),
-        "How long a range of a file is, in bytes";
+        "Length of a range of a file, in bytes";
     "links", "LINKS", ["nlink"], Id, Label,
         |row| row.labels.links.map(Datum::Id),
-        "Names that the file has; 0: deleted, and gone when nobody holds it any more";
+        "Number of links to the file; 0: deleted, and freed when no process uses it any more";
     "histogram", "WHERE", [], Text, Label,
         |row| row.residency.histogram.clone().map(|parts| Datum::Text(parts.into_iter().map(shade).collect())),
-        "Where in the file the resident pages are, from its first to its last page: blank none, full block all";
+        "Position of the resident pages in the file, from first to last page: blank none, full block all";
 };
 
 #[cfg(test)]

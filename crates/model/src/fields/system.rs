@@ -51,19 +51,19 @@ fn share(stall: Count, elapsed: Duration) -> Value {
 pub(crate) const PRESSURE_FIELDS: [Field; 5] = fields! {
     "psi_cpu_some_ratio", "CPU-SOME%", [], Ratio, Gauge,
         |row| share(row.system.psi_cpu_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for a CPU (PSI)";
+        "Share of the time in which some task waited for a CPU (PSI)";
     "psi_memory_some_ratio", "MEM-SOME%", [], Ratio, Gauge,
         |row| share(row.system.psi_memory_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for memory (PSI)";
+        "Share of the time in which some task waited for memory (PSI)";
     "psi_memory_full_ratio", "MEM-FULL%", [], Ratio, Gauge,
         |row| share(row.system.psi_memory_full_seconds, row.elapsed),
-        "Part of the time in which all tasks waited for memory (PSI)";
+        "Share of the time in which all tasks waited for memory (PSI)";
     "psi_io_some_ratio", "IO-SOME%", [], Ratio, Gauge,
         |row| share(row.system.psi_io_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for I/O (PSI)";
+        "Share of the time in which some task waited for I/O (PSI)";
     "psi_io_full_ratio", "IO-FULL%", [], Ratio, Gauge,
         |row| share(row.system.psi_io_full_seconds, row.elapsed),
-        "Part of the time in which all tasks waited for I/O (PSI)";
+        "Share of the time in which all tasks waited for I/O (PSI)";
 };
 
 #[cfg(test)]

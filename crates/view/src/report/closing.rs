@@ -146,7 +146,7 @@ pub(crate) fn price(interval: &Interval) -> String {
     }
 }
 
-/// What the back-end wants known.
+/// Notes of the back-end, one line each.
 pub(crate) fn notes(interval: &Interval) -> String {
     let notes = interval.source.backend.notes.iter();
     notes
@@ -192,7 +192,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
+            "findings: ? (3 of 13 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }

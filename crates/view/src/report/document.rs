@@ -261,7 +261,7 @@ mod tests {
         );
         assert_eq!(
             back["totals"]["reasons"]["device_write_bytes"],
-            "the kernel tells only who owns the file or may write it",
+            "residency is visible only to users who own or may write the file",
             "with the reason beside it"
         );
         assert_eq!(back["files"][0]["path"], "/data/file", "the files");

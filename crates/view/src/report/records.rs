@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(cell("reuse_ratio"), "0", "ratios 0 to 1");
         assert_eq!(cell("deleted"), "false", "flags");
         assert!(
-            cell("reasons").contains("fault_hit_ratio: nothing was asked for"),
+            cell("reasons").contains("fault_hit_ratio: nothing was requested"),
             "the reason"
         );
         assert!(

@@ -203,18 +203,14 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
 /// The figures at the top.
 fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
     const FIGURES: [(&str, &str, &str); 7] = [
-        (
-            "reuse_ratio",
-            "Hit rate",
-            "of what was asked for, without any I/O",
-        ),
+        ("reuse_ratio", "Hit rate", "of requested pages, without I/O"),
         (
             "read_requested_pages",
-            "Asked for",
+            "Requested",
             "by reads through the cache",
         ),
         ("read_missed_pages", "Missed", "waited for a device"),
-        ("device_read_bytes", "From devices", "whoever asked"),
+        ("device_read_bytes", "From devices", "for any requester"),
         ("cached_bytes", "Cached", "page cache of files and memory"),
         ("dirty_bytes", "Dirty", "waiting to be written back"),
         (

@@ -18,7 +18,7 @@ pub fn markdown() -> String {
             Some(collector) if Collector::DEFAULT.contains(&collector) => {
                 format!("Collector `{collector}`")
             }
-            Some(collector) => format!("Collector `{collector}` (asked for)"),
+            Some(collector) => format!("Collector `{collector}` (on request)"),
         };
         // Writing to a string cannot fail.
         let _ = writeln!(

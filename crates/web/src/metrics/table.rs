@@ -165,7 +165,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "reason",
-        "Pages that left the page cache: taken by memory reclaim, or otherwise (truncate, unlink, advice, drop_caches)",
+        "Pages that left the page cache: reclaimed, or for another reason (truncate, unlink, advice, drop_caches)",
         pages(
             "page_cache_evicted",
             &[
@@ -187,7 +187,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "direction",
-        "Requests that went around the page cache (O_DIRECT)",
+        "Requests that bypassed the page cache (O_DIRECT)",
         pages(
             "direct_requests",
             &[
@@ -198,7 +198,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "direction",
-        "Bytes that went around the page cache (O_DIRECT)",
+        "Bytes that bypassed the page cache (O_DIRECT)",
         field(
             PageCache,
             Counter,
@@ -212,7 +212,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "state",
-        "What memory is used for; the states overlap, and are not to be summed: cached has shmem in it, and mapped is a part of it",
+        "Memory by use; the states overlap, so do not sum them: cached includes shmem and mapped",
         field(
             Memory,
             Gauge,
@@ -285,7 +285,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "list",
-        "Pages that came back soon after reclaim had taken them",
+        "Refaults: pages read again soon after they were reclaimed",
         field(
             Vmstat,
             Counter,
@@ -320,7 +320,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "direction",
-        "Pages brought in from swap, and put out to it",
+        "Pages read from swap (in) and written to swap (out)",
         field(
             Vmstat,
             Counter,
@@ -331,7 +331,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     by(
         "direction",
-        "Bytes that storage devices read (in) and wrote (out), whoever asked",
+        "Bytes that storage devices read (in) and wrote (out), for any requester",
         field(
             Vmstat,
             Counter,
@@ -383,7 +383,7 @@ pub static FAMILIES: &[Family] = &[
         "device_read_bytes",
         Unit::Bytes,
         "device_read_bytes",
-        "Bytes that the device read, whoever asked",
+        "Bytes that the device read, for any requester",
     ),
     each(
         Devices,
@@ -401,7 +401,7 @@ pub static FAMILIES: &[Family] = &[
         "device_page_cache_requested",
         Unit::Count,
         "read_requested_pages",
-        "Pages asked for by reads of files on the device, or of itself: hits plus misses",
+        "Pages requested by reads of files on the device, or of the device itself: hits plus misses",
     ),
     each(
         Devices,
@@ -419,7 +419,7 @@ pub static FAMILIES: &[Family] = &[
         "cgroup_page_cache_requested",
         Unit::Count,
         "read_requested_pages",
-        "Pages asked for by reads of the control group's tasks: hits plus misses",
+        "Pages requested by reads of the control group's tasks: hits plus misses",
     ),
     each(
         Cgroups,
@@ -455,7 +455,7 @@ pub static FAMILIES: &[Family] = &[
         "cgroup_direct_bytes",
         Unit::Bytes,
         "direct_bytes",
-        "Bytes that the control group's tasks read and wrote around the page cache",
+        "Bytes of direct I/O of the control group's tasks, which bypasses the page cache",
     ),
     each(
         Cgroups,
@@ -471,14 +471,14 @@ pub static FAMILIES: &[Family] = &[
         Some("set"),
         "fileset_resident_bytes",
         Unit::Bytes,
-        "What of the set of files is in the page cache",
+        "Bytes of the set that are in the page cache",
     ),
     own(
         Some(Filesets),
         Some("set"),
         "fileset_size_bytes",
         Unit::Bytes,
-        "The sum of the sizes of the set's files",
+        "Sum of the sizes of the files in the set",
     ),
     own(
         Some(Filesets),
@@ -492,21 +492,21 @@ pub static FAMILIES: &[Family] = &[
         Some("set"),
         "fileset_unknown_files",
         Unit::Count,
-        "Files of the set of which nobody can know what is resident",
+        "Files in the set whose residency is unknown",
     ),
     own(
         Some(Filesets),
         Some("set"),
         "fileset_age_seconds",
         Unit::Seconds,
-        "How long ago the set was looked at: where that takes long, a scrape has what was known before",
+        "Age of the figures of the set: if a set takes long to query, scrapes get earlier figures",
     ),
     own(
         None,
         None,
         "page_size_bytes",
         Unit::Bytes,
-        "Size of a page, by which pages become bytes",
+        "Size of a page, to convert pages to bytes",
     ),
     Family {
         kind: Counter,
@@ -515,7 +515,7 @@ pub static FAMILIES: &[Family] = &[
             Some("kind"),
             "lost_events",
             Unit::Count,
-            "Events not counted, or in a sum only, by kind: where it grows the page cache's counters are too low or lack names",
+            "Events that were not counted, or only as part of a sum, by kind: if it grows, counters of the page cache are too low or lack names",
         )
     },
     own(
@@ -523,7 +523,7 @@ pub static FAMILIES: &[Family] = &[
         None,
         "kernel_memory_bytes",
         Unit::Bytes,
-        "Kernel memory of the maps and programs that count; storage for each task that uses files is not in it",
+        "Kernel memory of the maps and programs that count, without the storage of each task that uses files",
     ),
     Family {
         kind: Counter,
@@ -532,7 +532,7 @@ pub static FAMILIES: &[Family] = &[
             None,
             "own_cpu_seconds",
             Unit::Seconds,
-            "CPU time of this server: watching, the census and answering; programs in the kernel count for the tasks that they watch",
+            "CPU time of this server: watching, the census and responses; programs in the kernel count for the tasks that they watch",
         )
     },
     own(
@@ -540,28 +540,28 @@ pub static FAMILIES: &[Family] = &[
         Some("version"),
         "build_info",
         Unit::Count,
-        "1, with the program's version, the kernel's release and what counts as labels",
+        "Always 1; labels are the version of the program, the release of the kernel and the backend that counts",
     ),
     own(
         None,
         Some("collector"),
         "collector_success",
         Unit::Count,
-        "1 if the collector had all that it gives, 0 if not",
+        "1 if the collector exported all its metrics, 0 if not",
     ),
     own(
         None,
         Some("collector"),
         "collector_left_out",
         Unit::Count,
-        "Metrics and series that the collector left out as nobody knows their values, with the reason why as a label",
+        "Metrics and series that the collector omitted because their values are unknown, with the reason as a label",
     ),
     own(
         None,
         Some("collector"),
         "scrape_duration_seconds",
         Unit::Seconds,
-        "How long the collector took",
+        "Time that the collector took",
     ),
 ];
 

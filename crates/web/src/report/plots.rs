@@ -35,24 +35,24 @@ enum Scale {
 const PLOTS: [Plot; 8] = [
     Plot {
         title: "Reads",
-        what: "asked for, by where it came from",
+        what: "requested bytes by source",
         scale: Scale::Rate,
         series: &[
             ("from the cache", &["read_cached_pages"]),
             ("missed", &["read_missed_pages"]),
-            ("just read ahead", &["readahead_hit_pages"]),
-            ("direct, around the cache", &["direct_read_bytes"]),
+            ("read ahead", &["readahead_hit_pages"]),
+            ("direct I/O", &["direct_read_bytes"]),
         ],
     },
     Plot {
         title: "Hit ratio",
-        what: "of the pages asked for, those that cost no I/O",
+        what: "share of requested pages that cost no I/O",
         scale: Scale::Ratio,
         series: &[("hit ratio", &["reuse_ratio"])],
     },
     Plot {
         title: "Devices",
-        what: "what storage moved, whoever asked",
+        what: "bytes that storage moved, for any requester",
         scale: Scale::Rate,
         series: &[
             ("read", &["device_read_bytes"]),

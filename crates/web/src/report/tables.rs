@@ -98,7 +98,7 @@ pub(super) fn figures(summary: &Statistics) -> String {
     };
     let pages = |id| total(id).map_or(String::new(), |pages| format!("{pages} pages"));
     add(
-        "Asked for by reads",
+        "Requested by reads",
         bytes("read_requested_pages"),
         pages("read_requested_pages"),
     );
@@ -111,7 +111,7 @@ pub(super) fn figures(summary: &Statistics) -> String {
     add(
         "Direct I/O",
         total("direct_bytes"),
-        "around the cache".into(),
+        "bypasses the page cache".into(),
     );
     add(
         "Devices read",

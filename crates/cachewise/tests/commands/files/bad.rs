@@ -61,7 +61,7 @@ pub fn paths() {
     let ended = Ended::of(files(["/proc/self/status"].map(OsString::from)).arg(&good));
     let ended = ended
         .expect(2, "nothing is known of what the kernel makes up")
-        .says("makes this file up", "why not");
+        .says("generates this file", "why not");
     assert!(ended.out().contains('?'), "it is not 0: {}", ended.out());
     let link = scratch.path("link");
     symlink("good", &link).expect("a link can be made");
@@ -92,7 +92,7 @@ pub fn in_a_tree() {
     assert_eq!(ended.err(), "", "there is nothing to say");
     // The kernel's own file systems are no place for files, unless they are meant.
     let ended = Ended::of(files(["/proc/self/", "/"]).args(["-n", "1", "--exclude", "/[!p]*"]));
-    ended.says("makes this file up", "named, they are looked at");
+    ended.says("generates this file", "named, they are looked at");
 }
 
 /// Names are bytes: control characters are shown, and nothing is lost.

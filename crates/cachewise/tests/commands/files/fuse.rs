@@ -181,7 +181,7 @@ pub fn pages_are_counted_by_the_census() {
             .stdin(Stdio::null()),
     )
     .expect(2, "without the census it is not known")
-    .says("is not opened to be looked at", "and the reason is given");
+    .says("FUSE files are not opened", "and the reason is given");
     let without = document(&without);
     assert!(
         row_of(&without, &path)["resident_pages"].is_null(),

@@ -208,7 +208,7 @@ pub fn unknown_to_others() {
         let ended = Ended::of(command.args(arguments).arg(&path));
         ended.expect(2, "something is not known")
     };
-    let ended = asked(&["--json"]).says("owns the file", "and why");
+    let ended = asked(&["--json"]).says("users who own", "and why");
     let document = document(&ended);
     for row in [row_of(&document, &path), &document["total"]] {
         for id in ["resident_pages", "resident_ratio", "shadow_pages"] {
