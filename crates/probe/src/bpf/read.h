@@ -10,13 +10,6 @@
 #ifndef CACHEWISE_READ_H
 #define CACHEWISE_READ_H
 
-static __always_inline u64 last_page(struct inode *inode)
-{
-	u64 size = READ(inode, i_size);
-
-	return size ? (size - 1) >> config.page_shift : 0;
-}
-
 /* Counts the pages of `state->counting` as requested (no pages: only the inserted ones). */
 ONCE int count_read(struct task_state *state)
 {

@@ -224,6 +224,13 @@ static __always_inline struct io_kiocb *request_at_work(struct task_struct *task
 	return PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
 }
 
+static __always_inline u64 last_page(struct inode *inode)
+{
+	u64 size = READ(inode, i_size);
+
+	return size ? (size - 1) >> config.page_shift : 0;
+}
+
 /* Folios of this mapping have 2^order pages at least (large blocks); 0 for most. */
 static __always_inline u32 least_folio_order(struct address_space *mapping)
 {

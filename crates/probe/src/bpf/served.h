@@ -77,7 +77,7 @@ ONCE int announce_flight(struct task_state *state)
 	struct flight *flight;
 	struct found_flight *at;
 	enum found found;
-	u64 id, mapping, last;
+	u64 id, mapping, last, end;
 
 	if (!state)
 		return 0;
@@ -88,8 +88,9 @@ ONCE int announce_flight(struct task_state *state)
 	found = find_flight(state, mapping, last);
 	if (found == FOUND_NONE)
 		return 0;
+	end = last_page(READ(PLAIN(address_space, (void *)mapping), host));
 	at->lo = state->event_lo;
-	at->hi = last;
+	at->hi = last < end ? last : end; /* a folio can reach beyond the end of the file */
 	if (found >= FOUND_BY_FILE) {
 		id = at->id;
 		flight = bpf_map_lookup_elem(&flights, &id);

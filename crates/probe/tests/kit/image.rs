@@ -220,6 +220,20 @@ fn is_installed(program: &str) -> bool {
     !matches!(started, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
+/// Whether this kernel is Linux `major.minor` or later.
+pub fn is_linux(major: u32, minor: u32) -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || {
+        numbers
+            .next()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0)
+    };
+    (number(), number()) >= (major, minor)
+}
+
 /// A mount that failed: whether this kernel mounts no file system of the kind.
 fn refused(kind: FileSystem, problem: Problem) -> NotMounted {
     if kind == FileSystem::XfsLargeBlocks {
