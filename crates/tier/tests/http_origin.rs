@@ -132,7 +132,7 @@ async fn a_server_that_ignores_range_gives_right_bytes_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn what_tells_no_states_apart_is_refused() {
+async fn object_without_strong_etag_and_time_is_refused() {
     for etag in [None, Some("W/\"1\"".to_owned())] {
         let (_, server) = shelf(Object {
             etag,
@@ -141,7 +141,7 @@ async fn what_tells_no_states_apart_is_refused() {
         });
         let error = origin(&server, LONG).stat(Path::new("f")).await;
         let said = error.expect_err("no state").to_string();
-        assert!(said.contains("tells no ETag"), "{said}");
+        assert!(said.contains("sends no strong ETag"), "{said}");
     }
 }
 

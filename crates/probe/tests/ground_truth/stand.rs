@@ -170,6 +170,13 @@ impl Stand {
             let expected = work(prepared, &mut self.tools)?;
             let resident = subject.residency()?.cached;
             let after = self.snapshot()?;
+            if subject.residency()?.cached != resident {
+                self.report.note(format!(
+                    "repeated, for pages came or went while it was looked at: {}",
+                    label.line()
+                ));
+                continue;
+            }
             let ledger = counted(&before, &after, subject.id());
             let reclaimed = ledger[Counter::EvictedReclaimPages];
             let evicted = reclaimed + ledger[Counter::EvictedOtherPages];

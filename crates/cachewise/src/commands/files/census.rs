@@ -288,7 +288,7 @@ fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
         show.line(&match difference {
             0 => format!("adds up: {counted} pages ({bytes}) = the kernel's {name}"),
             _ => format!(
-                "{counted} pages ({bytes}), {name} of the kernel is {told}: {difference:+}, pages that changed \
+                "{counted} pages ({bytes}), the kernel's {name} is {told}: {difference:+}, pages that changed \
                  meanwhile or belong to no listed file (aio rings, secret memory)"
             ),
         })?;
