@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(found.len(), 1, "the machine as a whole");
         assert_eq!(found[0].subject, None, "of nobody in particular");
         interval.system.psi_memory_some_seconds = Measured::Exact(1_000);
-        assert_eq!(check(&interval), [], "nobody waited for them");
+        assert_eq!(check(&interval), [], "no task waited for them");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text}
 
 use super::arguments::Top;
 use super::grouped::grouped;
-use super::rows::nobody_knows;
+use super::rows::row_of_unknowns;
 use crate::machine::{self, Followed};
 use crate::ticks::Ticks;
 use crate::watch::Watch;
@@ -193,7 +193,7 @@ fn unseen(interval: &Interval, kind: ViewKind) -> Option<Row> {
     let missing = interval.parts_missing()?;
     let is_counted = matches!(kind, ViewKind::Process | ViewKind::File);
     is_counted.then(|| {
-        let mut row = nobody_knows(kind, interval, missing);
+        let mut row = row_of_unknowns(kind, interval, missing);
         row.labels.time = Measured::Exact(interval.time.clone());
         row
     })

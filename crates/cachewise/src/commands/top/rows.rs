@@ -14,8 +14,8 @@ pub fn kind_of_row(kind: ViewKind) -> Row {
     unmeasured(kind, Missing::Unknown(Reason::NotMeasuredYet))
 }
 
-/// The row that stands for an unknown number of rows: only its time is known.
-pub fn nobody_knows(kind: ViewKind, interval: &Interval, missing: Missing) -> Row {
+/// A row in place of rows whose number is unknown. It has a time alone.
+pub fn row_of_unknowns(kind: ViewKind, interval: &Interval, missing: Missing) -> Row {
     let mut row = unmeasured(kind, missing);
     row.elapsed = interval.elapsed;
     row.ledger = Ledger::all_missing(missing);
