@@ -555,6 +555,7 @@ fn kernel_type_ids(kernel: &KernelTypes) -> types::kernel_types {
     ids!(
         address_space,
         bio,
+        dentry,
         file,
         folio,
         inode,

@@ -7,7 +7,7 @@ const volatile struct config config = {};
 
 /* The kernel's numbers for the types that PLAIN casts to. Filled in before loading. */
 const volatile struct kernel_types {
-	u32 address_space, bio, file, folio, inode, io_kiocb, iov_iter, kiocb, task_struct;
+	u32 address_space, bio, dentry, file, folio, inode, io_kiocb, iov_iter, kiocb, task_struct;
 } kernel_types = {};
 
 struct lost lost = {};
@@ -482,52 +482,39 @@ static __always_inline void follow(u32 tgid, bool on)
 		__sync_fetch_and_and(word, ~bit);
 }
 
-static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
+static __always_inline struct cgroup *cgroup_in(struct css_set *set)
 {
-	struct css_set *set = task->cgroups;
-	struct cgroup_subsys_state *css = NULL;
+	u64 place = bpf_core_field_offset(struct css_set, subsys) +
+		    bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void *);
+	struct cgroup_subsys_state *css;
 
 	if (!config.cgroup_v1)
-		return set->dfl_cgrp;
-	bpf_probe_read_kernel(&css, sizeof(css),
-			      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
-				      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
-					      sizeof(css));
-	return css ? PEEK1(css, cgroup) : NULL;
+		return READ(set, dfl_cgrp);
+	if (config.probe_reads)
+		css = (void *)peek((u64)set + place);
+	else
+		css = *(struct cgroup_subsys_state *volatile *)((void *)set + place);
+	return css ? READ(css, cgroup) : NULL;
 }
 
-/* As below, by the task's set of groups, which may be any task's. */
 static __always_inline u64 cgroup_id_in(struct css_set *set)
 {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup = cgroup_in(set);
 
-	if (config.cgroup_v1) {
-		struct cgroup_subsys_state *css = NULL;
-
-		bpf_probe_read_kernel(&css, sizeof(css),
-				      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
-					      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
-						      sizeof(css));
-		cgroup = css ? PEEK1(css, cgroup) : NULL;
-	} else {
-		cgroup = PEEK1(set, dfl_cgrp);
-	}
-	return cgroup ? PEEK2(cgroup, kn, id) : 0;
+	return cgroup ? READ(cgroup, kn, id) : 0;
 }
 
 static __always_inline u64 cgroup_id_of(struct task_struct *task)
 {
-	struct cgroup *cgroup = cgroup_of(task);
-
-	return cgroup ? PEEK2(cgroup, kn, id) : 0;
+	return cgroup_id_in(READ(task, cgroups));
 }
 
 static __always_inline bool under_cgroup(struct task_struct *task)
 {
-	struct cgroup *cgroup = cgroup_of(task), *ancestor = NULL;
+	struct cgroup *cgroup = cgroup_in(READ(task, cgroups)), *ancestor = NULL;
 	u32 level = config.cgroup_level;
 
-	if (!cgroup || PEEK1(cgroup, level) < (int)level)
+	if (!cgroup || READ(cgroup, level) < (int)level)
 		return false;
 	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
 			      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +

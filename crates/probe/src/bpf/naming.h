@@ -13,7 +13,7 @@ struct name_walk {
 static long name_step(u32 i, void *context)
 {
 	struct name_walk *walk = context;
-	struct dentry *dentry = walk->dentry, *parent = PEEK1(dentry, d_parent);
+	struct dentry *dentry = PLAIN(dentry, walk->dentry), *parent = READ(dentry, d_parent);
 	struct mount *mount = walk->mount;
 	const unsigned char *name;
 	long length;
@@ -32,7 +32,7 @@ static long name_step(u32 i, void *context)
 		walk->record->whole = 1;
 		return 1;
 	}
-	name = PEEK1(dentry, d_name.name);
+	name = READ(dentry, d_name.name);
 	used = walk->record->length;
 	if (i == LEVELS_MAX || used >= NAMES_MAX)
 		return 1;
@@ -198,11 +198,11 @@ static __always_inline struct dentry *alias_of(struct hlist_node *node)
 static long alias_step(u32 i, void *context)
 {
 	struct alias_walk *walk = context;
-	struct dentry *dentry = alias_of(walk->next);
+	struct dentry *dentry = PLAIN(dentry, alias_of(walk->next));
 
-	if (PEEK1(dentry, d_hash.pprev) || !PEEK1(walk->found, d_hash.pprev))
+	if (READ(dentry, d_hash.pprev) || !READ(PLAIN(dentry, walk->found), d_hash.pprev))
 		walk->found = dentry;
-	walk->next = PEEK1(walk->next, next);
+	walk->next = READ(dentry, d_u.d_alias.next);
 	return !walk->next;
 }
 
