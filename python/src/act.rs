@@ -61,11 +61,11 @@ pub fn warm(
         warmed.pages.0,
         known(warmed.before),
         known(warmed.after),
-        known(warmed.brought_in),
+        known(warmed.inserted),
         warmed.read.0,
         warmed.holes.0,
         warmed.short.map(|short| short.to_string()),
-        warmed.brought_in.err().map(Unknown::id),
+        warmed.inserted.err().map(Unknown::id),
     ))
 }
 

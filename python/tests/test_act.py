@@ -17,7 +17,7 @@ def test_warm_brings_in_what_is_missing(make: Make) -> None:
     path = make("file", 64, 16)
     warmed = cachewise.warm(path, threads=2)
     assert (warmed.total_pages, warmed.before_pages, warmed.after_pages) == (64, 16, 64), "all of it"
-    assert warmed.brought_in_pages == 48, "only what was missing"
+    assert warmed.inserted_pages == warmed.brought_in_pages == 48, "only what was missing"
     assert warmed.read_bytes == 48 * PAGE_SIZE, "was read"
     assert (warmed.short, warmed.reason) == (None, None), "and nothing is wrong"
 
@@ -37,7 +37,7 @@ def test_evict_puts_out_a_part(make: Make) -> None:
     stayed = evicted.stayed
     assert evicted.total_pages == 32 and stayed is not None
     # A large folio that reaches over the edge goes as a whole or not at all.
-    assert evicted.went_pages == 32 - stayed.edge_pages - stayed.other_pages, f"{evicted}"
+    assert evicted.went_pages == evicted.evicted_pages == 32 - stayed.edge_pages - stayed.other_pages, f"{evicted}"
     assert cachewise.residency(path, 0, 16 * PAGE_SIZE).resident_pages == 16, "the rest is there"
     assert cachewise.evict(path).after_pages == 0, "and then none"
 

@@ -24,7 +24,7 @@ const RESIDENCY_OF: usize = 10_000;
 
 /// Present properties of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum FileDetail {
     /// Its size: one system call, however large it is.
     Size,
     /// And how much of it is resident, which the kernel counts folio by folio.
@@ -57,7 +57,7 @@ pub fn fill(
         snapshot,
         interval.page(),
         kernel,
-        (Look::Residency, RESIDENCY_OF),
+        (FileDetail::Residency, RESIDENCY_OF),
     )
     .unzip();
     interval.ledger = interval.files.iter().map(|file| file.ledger.clone()).sum();
@@ -134,12 +134,12 @@ fn weight(ledger: &Ledger, page: u64) -> u64 {
         + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
 }
 
-/// The files of a snapshot, the most active first. `look` is read of the first `looked_at` of them.
+/// The files of a snapshot, the most active first. `detail` is read of the first `detailed_files` of them.
 pub fn file_rows(
     snapshot: &Snapshot,
     page: PageSize,
     kernel: &Kernel,
-    (look, looked_at): (Look, usize),
+    (detail, detailed_files): (FileDetail, usize),
 ) -> impl Iterator<Item = (Option<FileId>, FileRow)> {
     let sums = sums(&snapshot.rows, |row| Some(row.file));
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
@@ -150,14 +150,16 @@ pub fn file_rows(
         .map(move |(place, (id, ledger))| {
             let info = id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
             let row = match info {
-                Some((id, info)) => file(id, info, ledger, (place < looked_at).then_some(look)),
+                Some((id, info)) => {
+                    file(id, info, ledger, (place < detailed_files).then_some(detail))
+                }
                 None => nameless(id, ledger, kernel),
             };
             (id, row)
         })
 }
 
-fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> FileRow {
+fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, detail: Option<FileDetail>) -> FileRow {
     // New pages of a device come from a write call to it: those of a file system on it are metadata.
     let is_written_device =
         info.kind == FileKind::BlockDevice && ledger[Counter::WriteNewPages] > 0;
@@ -179,9 +181,9 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> 
         (None, Some(path), _) => Measured::Estimated(path.clone(), Reason::NotMountedHere),
         (None, None, _) => Measured::unknown(Reason::NoName),
     };
-    let now = match (&info.path, info.kind, look) {
+    let now = match (&info.path, info.kind, detail) {
         _ if info.deleted => Now::without(Measured::not_offered(Reason::FileDeleted), info),
-        (Some(path), FileKind::File, Some(look)) => Now::of(id, path, info, look),
+        (Some(path), FileKind::File, Some(detail)) => Now::of(id, path, info, detail),
         (Some(_), FileKind::File, None) => Now {
             resident: Measured::unknown(Reason::HeaviestOnly),
             size: size_at_first(info),
@@ -262,7 +264,7 @@ impl Now {
         }
     }
 
-    fn of(id: FileId, path: &Path, info: &FileInfo, look: Look) -> Now {
+    fn of(id: FileId, path: &Path, info: &FileInfo, detail: FileDetail) -> Now {
         // The probe names a file's device as stat(2) does, a subvolume's of btrfs too.
         let same = |stat: &Metadata| {
             let device = Device::from_stat(stat.dev());
@@ -273,7 +275,7 @@ impl Now {
             Ok(_) => return Now::without(Measured::unknown(Reason::NameReused), info),
             Err(_) => return Now::without(Measured::unknown(Reason::FileGone), info),
         };
-        if look == Look::Size {
+        if detail == FileDetail::Size {
             return Now {
                 resident: Measured::unknown(Reason::NotAskedEachTime),
                 size: Measured::Exact(stat.len()),

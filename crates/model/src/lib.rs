@@ -100,7 +100,7 @@ pub use row_laws::{
     residency_law,
 };
 pub use run::{Run, Surroundings};
-pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
+pub use shown::{ORDER, Part, STAT_COLUMNS, Shown, TablePlace};
 pub use source::{Backend, Source};
 pub use sparse::{FieldGroup, SparseFields};
 pub use statistics::{Figures, Gap, GapKind, Spread, Stall, Statistics};

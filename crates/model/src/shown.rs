@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //! - [`STAT_COLUMNS`]: of the machine over time.
-//! - [`Part`], [`Place`], [`Shown`]: of processes, files, control groups and devices.
+//! - [`Part`], [`TablePlace`], [`Shown`]: of processes, files, control groups and devices.
 //! - [`ORDER`]: the order of their rows.
 
 use crate::field::Field;
@@ -45,9 +45,9 @@ pub enum Part {
     Device,
 }
 
-/// Place of a table.
+/// Where a table is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum TablePlace {
     /// A screen of the machine or of a recording.
     Screen,
     /// The summary of a recording.
@@ -68,16 +68,21 @@ pub struct Shown {
 }
 
 /// A field's id, its rank, and its places.
-type Entry = (&'static str, u8, &'static [Place]);
+type Entry = (&'static str, u8, &'static [TablePlace]);
 
-const EVERYWHERE: &[Place] = &[Place::Screen, Place::Recording, Place::Run, Place::Page];
-const OVER_TIME: &[Place] = &[Place::Screen, Place::Recording, Place::Page];
-const LIVE: &[Place] = &[Place::Screen, Place::Page];
-const SCREEN: &[Place] = &[Place::Screen];
-const PAGE: &[Place] = &[Place::Page];
-const RECORDING: &[Place] = &[Place::Recording];
-const RUN: &[Place] = &[Place::Run];
-const NOT_RECORDED: &[Place] = &[Place::Screen, Place::Run, Place::Page];
+const EVERYWHERE: &[TablePlace] = &[
+    TablePlace::Screen,
+    TablePlace::Recording,
+    TablePlace::Run,
+    TablePlace::Page,
+];
+const OVER_TIME: &[TablePlace] = &[TablePlace::Screen, TablePlace::Recording, TablePlace::Page];
+const LIVE: &[TablePlace] = &[TablePlace::Screen, TablePlace::Page];
+const SCREEN: &[TablePlace] = &[TablePlace::Screen];
+const PAGE: &[TablePlace] = &[TablePlace::Page];
+const RECORDING: &[TablePlace] = &[TablePlace::Recording];
+const RUN: &[TablePlace] = &[TablePlace::Run];
+const NOT_RECORDED: &[TablePlace] = &[TablePlace::Screen, TablePlace::Run, TablePlace::Page];
 
 /// Columns of all parts: the counters.
 const LEDGER: [Entry; 14] = [
@@ -104,7 +109,7 @@ impl Part {
 
     /// The columns of a table of these rows, in order, without the name.
     #[must_use]
-    pub fn columns(self, place: Place) -> Vec<Shown> {
+    pub fn columns(self, place: TablePlace) -> Vec<Shown> {
         let (before, after) = self.beside_the_ledger();
         let entries = before.iter().chain(&LEDGER).chain(after);
         entries
@@ -174,7 +179,7 @@ mod tests {
     use super::*;
     use crate::row::Row;
 
-    fn headers(part: Part, place: Place) -> String {
+    fn headers(part: Part, place: TablePlace) -> String {
         let columns = part.columns(place);
         let headers: Vec<&str> = columns.iter().map(|shown| shown.field.header).collect();
         headers.join(" ")
@@ -222,22 +227,22 @@ mod tests {
     #[test]
     fn places_differ_only_in_omitted_columns() {
         assert_eq!(
-            headers(Part::Process, Place::Screen),
+            headers(Part::Process, TablePlace::Screen),
             "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
             "a screen has everything that moves"
         );
         assert_eq!(
-            headers(Part::File, Place::Recording),
+            headers(Part::File, TablePlace::Recording),
             "REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN EVICTED SIZE",
             "a recording what is asked for most"
         );
         assert_eq!(
-            headers(Part::Process, Place::Run),
+            headers(Part::Process, TablePlace::Run),
             "PID PPID REQUESTED REUSE% MISSED AHEAD DIRECT FAULTS FLT-MISS WRITTEN DIRTIES EVICTED CPU DEV-READ EXIT",
             "a run has a beginning and an end"
         );
         assert_eq!(
-            headers(Part::Process, Place::Page),
+            headers(Part::Process, TablePlace::Page),
             "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU CGROUP",
             "a page has room, but no second line of heads"
         );
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn sort_keys_are_on_the_narrowest_screens() {
         for part in Part::ALL {
-            let columns = part.columns(Place::Screen);
+            let columns = part.columns(TablePlace::Screen);
             let rank = |id| columns.iter().find(|shown| shown.field.id == id);
             for id in ORDER {
                 assert!(

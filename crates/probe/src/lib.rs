@@ -34,7 +34,7 @@
 //! - `kernel_types`: the types of the kernel that the programs need
 //! - `skeleton`: the programs as built; `loading`: parts of loading that all objects share
 //! - `probe`: the attached probe and its snapshots
-//! - `stretches`: state between snapshots that each cover an interval of their own
+//! - `intervals`: state between snapshots that each cover an interval of their own
 //! - `record`: structures of the kernel as bytes
 //! - `table`: reading whole maps
 //! - `names`: records of files from the ring buffer
@@ -51,6 +51,7 @@ pub mod bare;
 pub mod census;
 mod error;
 mod groups;
+mod intervals;
 mod kernel_types;
 mod loading;
 mod mounted;
@@ -62,7 +63,6 @@ mod probe;
 mod record;
 mod skeleton;
 pub mod snapshot;
-mod stretches;
 mod table;
 mod trial;
 

@@ -77,7 +77,7 @@ struct Records {
     /// Each with the round of naming that its record came in.
     mounted: HashMap<FileSystemId, (SeenMount, u64)>,
     /// Number of intervals so far.
-    stretch: u64,
+    interval: u64,
     /// Number of rounds of naming so far.
     round: u64,
 }
@@ -124,7 +124,7 @@ impl Records {
                 info,
                 file_system,
                 nameless: is_temporary.then_some(address),
-                used: self.stretch,
+                used: self.interval,
                 is_forgotten: false,
             };
             self.files.insert(id, known);
@@ -276,10 +276,10 @@ impl Names {
     /// with intervals, only of those used in this interval or the one before.
     pub(crate) fn nameless(&mut self, writes_seen: &[u64]) -> Result<Vec<u64>, Error> {
         self.arrive(writes_seen)?;
-        let stretch = self.records.stretch;
+        let interval = self.records.interval;
         let files = self.records.files.values();
         Ok(files
-            .filter(|known| known.used == stretch)
+            .filter(|known| known.used == interval)
             .filter_map(|known| known.nameless)
             .collect())
     }
@@ -301,20 +301,20 @@ impl Names {
         used: impl Iterator<Item = FileId>,
         writes_seen: &[u64],
     ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
-        self.records.stretch += 1;
+        self.records.interval += 1;
         let unreadable = self.arrive(writes_seen)?;
         let records = &mut self.records;
-        let stretch = records.stretch;
+        let interval = records.interval;
         let mut files: HashMap<FileId, FileInfo> = HashMap::new();
         for id in used {
             if let Some(known) = records.files.get_mut(&id) {
-                known.used = stretch;
+                known.used = interval;
                 files.entry(id).or_insert_with(|| known.info.clone());
             }
         }
         records
             .files
-            .retain(|_, known| !known.is_forgotten || known.used == stretch);
+            .retain(|_, known| !known.is_forgotten || known.used == interval);
         Ok((files, unreadable))
     }
 
@@ -322,7 +322,7 @@ impl Names {
     /// Their names are kept for one more interval, as a program may use such a file at this moment.
     pub(crate) fn unused(&mut self, places: usize) -> Vec<FileId> {
         let records = &mut self.records;
-        let stretch = records.stretch;
+        let interval = records.interval;
         let taken = records.files.len();
         if taken <= places / 4 * 3 {
             return Vec::new();
@@ -330,7 +330,7 @@ impl Names {
         let mut idle: Vec<(u64, FileId)> = records
             .files
             .iter()
-            .filter(|(_, known)| known.used < stretch && !known.is_forgotten)
+            .filter(|(_, known)| known.used < interval && !known.is_forgotten)
             .map(|(id, known)| (known.used, *id))
             .collect();
         let too_many = (taken - places / 2).min(idle.len());

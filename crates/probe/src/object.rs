@@ -494,7 +494,7 @@ fn configure(
             .into_iter()
             .try_for_each(|map| map.set_max_entries(most))
             .and_then(|()| {
-                let other = if options.stretches { most } else { 1 };
+                let other = if options.intervals { most } else { 1 };
                 maps.rows_other.set_max_entries(other)
             })
             .and_then(|()| {
@@ -539,7 +539,7 @@ fn configure(
     config.probe_reads = (!kernel.has_name("bpf_rdonly_cast")).into();
     let by_sys_exit = |chosen: &Chosen| chosen.means.back_end == BackEnd::SysExit;
     config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
-    config.stretches = (rows && options.stretches).into();
+    config.intervals = (rows && options.intervals).into();
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

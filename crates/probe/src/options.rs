@@ -66,7 +66,7 @@ pub struct Options {
     pub max_rows: u32,
     /// Count in intervals: each snapshot has the counts since the previous one, not since the start. It empties the
     /// tables of rows, so that a long watch does not fill them; they take twice the memory.
-    pub stretches: bool,
+    pub intervals: bool,
     /// Also count pages that tasks out of scope insert into files that have a row
     /// ([`Snapshot::outside`](crate::Snapshot::outside)): a file's residency follows from all inserts.
     pub outside: bool,
@@ -75,7 +75,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default of [`Options::max_rows`]: 15 MiB of kernel memory, or 28 MiB with [`Options::stretches`].
+    /// Default of [`Options::max_rows`]: 15 MiB of kernel memory, or 28 MiB with [`Options::intervals`].
     pub const MAX_ROWS: u32 = 32_768;
 
     /// Maximum number of files to watch.
@@ -89,7 +89,7 @@ impl Options {
         }
         let rows = table_bytes::<types::row_key, types::ledger>(self.max_rows);
         let files = table_bytes::<types::file_id, u32>(self.max_rows);
-        let tables_of_rows = if self.stretches { 2 } else { 1 };
+        let tables_of_rows = if self.intervals { 2 } else { 1 };
         let outside = match self.outside {
             true => table_bytes::<types::file_id, u64>(self.max_rows),
             false => 0,
@@ -114,7 +114,7 @@ impl Options {
             files: Vec::new(),
             mounted_only: false,
             max_rows: Options::MAX_ROWS,
-            stretches: false,
+            intervals: false,
             outside: false,
             back_ends: BackEnd::ALL.into(),
         }

@@ -12,13 +12,13 @@ use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 use crate::back_end::BackEnd;
 use crate::error::Error;
 use crate::groups::GROUPS;
+use crate::intervals::Intervals;
 use crate::names::Names;
 use crate::object::Programs;
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Booked, Raw};
 use crate::skeleton::types;
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
-use crate::stretches::Stretches;
 use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
@@ -41,7 +41,7 @@ pub struct Probe {
     programs: Programs,
     detail: Detail,
     per_file_evictions: bool,
-    stretches: Option<Stretches>,
+    intervals: Option<Intervals>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -97,7 +97,7 @@ impl Probe {
             programs,
             detail: options.detail,
             per_file_evictions,
-            stretches: options.stretches.then(Stretches::new).transpose()?,
+            intervals: options.intervals.then(Intervals::new).transpose()?,
         };
         if options.scope == Scope::System && options.detail == Detail::Rows {
             // Accounts of tasks start here: work before it must not count when they first have a row.
@@ -151,13 +151,13 @@ impl Probe {
         })
     }
 
-    /// Everything counted so far; or since the last snapshot, with [`Options::stretches`].
+    /// Everything counted so far; or since the last snapshot, with [`Options::intervals`].
     ///
     /// # Errors
     /// [`Error::Map`] if the kernel does not give out what was counted.
     ///
     /// # Cost
-    /// One system call for each CPU and one for each thousand rows; with [`Options::stretches`] it waits
+    /// One system call for each CPU and one for each thousand rows; with [`Options::intervals`] it waits
     /// some 10 to 30 ms, without using a CPU, until running programs have ended.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let mut snapshot = match self.detail {
@@ -215,7 +215,7 @@ impl Probe {
             }
             sum.add(&booked);
         }
-        if let Some(earlier) = &mut self.stretches {
+        if let Some(earlier) = &mut self.intervals {
             let so_far = sum.clone();
             sum = sum.since(&std::mem::replace(&mut earlier.total, so_far));
         }
@@ -226,7 +226,7 @@ impl Probe {
             Missing::NotOffered(Reason::RefaultsByFile),
         );
         let mut lost = self.lost();
-        if let Some(earlier) = &mut self.stretches {
+        if let Some(earlier) = &mut self.intervals {
             lost = lost.since(&std::mem::replace(&mut earlier.lost, lost));
         }
         Ok(Snapshot {
@@ -276,28 +276,28 @@ impl Probe {
             look_again(&self.programs, &nameless)?;
             let seen = &self.programs.writes_seen;
             let unreadable;
-            (files, unreadable) = match &mut self.stretches {
+            (files, unreadable) = match &mut self.intervals {
                 None => names.all(seen)?,
-                Some(stretches) => {
+                Some(intervals) => {
                     let named = names.used(rows.iter().filter_map(|row| row.file), seen)?;
                     let unused = names.unused(maps.files.max_entries() as usize);
-                    stretches.forget(&maps.files, &unused);
+                    intervals.forget(&maps.files, &unused);
                     named
                 }
             };
             lost.names += unreadable;
         }
-        if let Some(stretches) = &mut self.stretches {
+        if let Some(intervals) = &mut self.intervals {
             let with_rows = rows.iter().filter_map(|row| row.process);
-            processes = stretches.processes(&maps.processes, processes, with_rows)?;
-            lost.forgotten = stretches.forgotten;
-            lost = lost.since(&std::mem::replace(&mut stretches.lost, lost));
-            if stretches.names_are_old() {
+            processes = intervals.processes(&maps.processes, processes, with_rows)?;
+            lost.forgotten = intervals.forgotten;
+            lost = lost.since(&std::mem::replace(&mut intervals.lost, lost));
+            if intervals.names_are_old() {
                 let skeleton = self.programs.skeleton_mut();
                 if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
                     bss.naming_round = bss.naming_round.wrapping_add(1);
                     let round = bss.naming_round;
-                    Stretches::forget_file_systems(&skeleton.maps.file_systems, round)?;
+                    Intervals::forget_file_systems(&skeleton.maps.file_systems, round)?;
                 }
                 if let Some(names) = &mut self.names {
                     names.next_round();
@@ -336,12 +336,12 @@ impl Probe {
             });
             Ok(())
         };
-        let Some(stretches) = &self.stretches else {
+        let Some(intervals) = &self.intervals else {
             each(&self.programs.skeleton().maps.rows, read)?;
             return Ok(rows);
         };
         let other = self.programs.turn_over()?;
-        stretches.wait_for_programs()?;
+        intervals.wait_for_programs()?;
         let maps = &self.programs.skeleton().maps;
         if other {
             take_each(&maps.rows_other, read)?;

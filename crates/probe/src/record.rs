@@ -366,14 +366,14 @@ mod tests {
         assert_eq!(
             settled(booked(1, 2, 3)),
             (0, 3),
-            "the others were handed out as used in the stretch before"
+            "the others were handed out as used in the interval before"
         );
         // One CPU has the use, and the next one that it was too early.
         let mut both = booked(0, 0, 3);
         both.add(&booked(4, 0, 0));
         assert_eq!(settled(both), (1, 3), "CPUs are added up before");
         let next = booked(10, 2, 3).since(&booked(10, 0, 0));
-        assert_eq!(settled(next), (0, 2), "no fate twice in two stretches");
+        assert_eq!(settled(next), (0, 2), "no fate twice in two intervals");
     }
 
     #[test]

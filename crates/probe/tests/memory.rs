@@ -6,10 +6,10 @@ use cachewise_kstat::Kernel;
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 /// The memory that the options promise, and that of the attached probe.
-fn promised_and_taken(max_rows: u32, stretches: bool) -> Option<(u64, u64)> {
+fn promised_and_taken(max_rows: u32, intervals: bool) -> Option<(u64, u64)> {
     let mut options = Options::new(Scope::System, Detail::Rows);
     options.max_rows = max_rows;
-    options.stretches = stretches;
+    options.intervals = intervals;
     match Probe::attach(&options) {
         Ok(_probe) => {
             let memory = Kernel::new().bpf_memory().expect("/proc is there");
@@ -25,9 +25,9 @@ fn promised_and_taken(max_rows: u32, stretches: bool) -> Option<(u64, u64)> {
 
 #[test]
 fn tables_take_the_memory_that_the_options_promise() {
-    for stretches in [false, true] {
-        let few = promised_and_taken(1024, stretches);
-        let many = promised_and_taken(131_072, stretches);
+    for intervals in [false, true] {
+        let few = promised_and_taken(1024, intervals);
+        let many = promised_and_taken(131_072, intervals);
         let (Some(few), Some(many)) = (few, many) else {
             return;
         };

@@ -34,7 +34,7 @@ pub struct Warmed {
     /// Pages of those that are resident now.
     pub after: Result<Pages, Unknown>,
     /// Pages of those that are resident now and were not before.
-    pub brought_in: Result<Pages, Unknown>,
+    pub inserted: Result<Pages, Unknown>,
     /// Bytes read: from the device, unless another process has read them meanwhile. If the work
     /// ended early, bytes that the kernel had started to read are included.
     pub read: Bytes,
@@ -94,7 +94,7 @@ pub fn warm(
     };
     Ok(Warmed {
         pages: total(&wanted),
-        brought_in: match (&before, &after) {
+        inserted: match (&before, &after) {
             (Ok(before), Ok(after)) => Ok(total(&minus(after, before))),
             (Err(why), _) | (_, Err(why)) => Err(*why),
         },

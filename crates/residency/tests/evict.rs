@@ -16,7 +16,7 @@ use cachewise_residency::{
 };
 use cachewise_sys::{Mapping, sync_data};
 use cachewise_units::{ByteRange, PageRange, Pages};
-use nobody::{Place, answer, looked_at};
+use nobody::{PublicDirectory, answer, looked_at};
 use support::{WHOLE, bytes, file, load, told, undisturbed};
 use tempfile::TempDir;
 
@@ -316,7 +316,7 @@ fn file_without_page_cache_is_refused() {
 
 #[test]
 fn evict_by_another_user_works_with_unknown_counts() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = file(place.path(), "file", 20);
     std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     if !rustix::process::geteuid().is_root() {
@@ -383,7 +383,7 @@ fn warm_as_nobody() {
 
 #[test]
 fn others_processes_are_counted_where_they_cannot_be_seen() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = file(place.path(), "file", 20);
     std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     sync_data(File::open(&path).unwrap().as_fd()).unwrap();

@@ -16,7 +16,7 @@ use cachewise_residency::{
     Error, EvictOptions, Lock, LockOptions, Pick, Progress, Watch, evict, lock, open,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
-use nobody::{Place, answer, looked_at};
+use nobody::{PublicDirectory, answer, looked_at};
 use support::{WHOLE, bytes, file, load, told, undisturbed};
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ fn left(path: &Path) -> Pages {
 }
 
 #[test]
-fn everything_is_brought_in_and_stays_until_it_is_dropped() {
+fn every_page_is_inserted_and_stays_until_the_lock_is_dropped() {
     let _turn = in_turn();
     let directory = directory();
     let path = file(directory.path(), "file", 500);
@@ -273,7 +273,7 @@ fn lock_empty_input_locks_nothing() {
 
 #[test]
 fn the_limit_is_said_with_what_to_set() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = file(place.path(), "file", 100);
     std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     let page = bytes(1) >> 10;

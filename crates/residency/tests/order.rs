@@ -65,10 +65,10 @@ fn resident(path: &Path) -> Vec<PageRange> {
 }
 
 /// Blocks that were read of each file.
-type Found = HashMap<PathBuf, Vec<(u64, Vec<u8>)>>;
+type ReadBlocks = HashMap<PathBuf, Vec<(u64, Vec<u8>)>>;
 
-fn read(scanner: &mut Scanner) -> (Found, ScanReport) {
-    let mut found = Found::new();
+fn read(scanner: &mut Scanner) -> (ReadBlocks, ScanReport) {
+    let mut found = ReadBlocks::new();
     let mut scan = scanner.scan();
     for block in &mut scan {
         let block = block.unwrap();
@@ -80,7 +80,7 @@ fn read(scanner: &mut Scanner) -> (Found, ScanReport) {
 }
 
 /// The content of a file from its blocks, without gaps and overlaps.
-fn whole(found: &Found, path: &Path) -> Vec<u8> {
+fn whole(found: &ReadBlocks, path: &Path) -> Vec<u8> {
     let mut blocks = found.get(path).cloned().unwrap_or_default();
     blocks.sort();
     let mut content = Vec::new();
@@ -466,7 +466,7 @@ fn path_that_is_not_a_file_is_skipped_and_named() {
 }
 
 #[test]
-fn a_file_whose_size_nobody_knows_is_read_to_its_end() {
+fn a_file_of_unknown_size_is_read_to_its_end() {
     let path = Path::new("/proc/self/status");
     let (found, report) = read(&mut Scanner::new([path]));
     assert!(

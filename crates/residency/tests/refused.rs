@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use cachewise_residency::{Walk, WalkItem, map, open, query};
-use nobody::{NOBODY, Place, answer, looked_at};
+use nobody::{NOBODY, PublicDirectory, answer, looked_at};
 use support::*;
 
 /// Variable with the errno that seccomp returns instead of calling cachestat.
@@ -98,7 +98,7 @@ fn refuse_cachestat(errno: u32) {
 }
 
 /// A file of ten pages, of which four are resident, that every user may read.
-fn four_of_ten(place: &Place) -> PathBuf {
+fn four_of_ten(place: &PublicDirectory) -> PathBuf {
     let path = file(place.path(), "file", 10);
     std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     evict(&path);
@@ -108,7 +108,7 @@ fn four_of_ten(place: &Place) -> PathBuf {
 
 /// The answer about a file or a tree; `None`, with a `skipped` line, if the environment is not available.
 fn ask(
-    place: &Place,
+    place: &PublicDirectory,
     what: &str,
     wrapper: &[&str],
     path: &Path,
@@ -138,7 +138,7 @@ fn settle(what: &str, by: &str, mut ask: impl FnMut() -> Option<String>) {
 
 #[test]
 fn another_users_file_is_unknown_and_never_full() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = four_of_ten(&place);
     if let Some(answer) = ask(&place, "root's file for nobody", &NOBODY, &path, None) {
         assert_eq!(answer, "no_permission Denied", "mincore would say 10 of 10");
@@ -152,7 +152,7 @@ fn another_users_file_is_unknown_and_never_full() {
 
 #[test]
 fn without_cachestat_the_owner_is_told_by_mincore() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = four_of_ten(&place);
     for (what, errno) in [("an old kernel", 38), ("a seccomp profile", 1)] {
         settle(what, "Mincore", || {
@@ -165,7 +165,7 @@ fn without_cachestat_the_owner_is_told_by_mincore() {
 
 #[test]
 fn without_cachestat_nobody_is_told_why() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = four_of_ten(&place);
     for (what, errno, answer) in [
         ("an old kernel", 38, "no_syscall Unsupported"),
@@ -179,7 +179,7 @@ fn without_cachestat_nobody_is_told_why() {
 
 #[test]
 fn overlayfs_is_seen_through_by_its_owner_only() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     for name in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(place.path().join(name)).unwrap();
     }
@@ -203,7 +203,7 @@ fn overlayfs_is_seen_through_by_its_owner_only() {
 
 #[test]
 fn a_walk_goes_on_where_it_is_refused() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let tree = place.path().join("tree");
     let make = |name: &str, mode| {
         let path = tree.join(name);
@@ -233,7 +233,7 @@ fn a_walk_goes_on_where_it_is_refused() {
 
 #[test]
 fn a_walk_on_overlayfs_sees_through_and_knows_links() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     for name in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(place.path().join(name)).unwrap();
     }
@@ -267,7 +267,7 @@ fn a_walk_on_overlayfs_sees_through_and_knows_links() {
 
 #[test]
 fn a_walk_makes_do_with_few_descriptors() {
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let tree = place.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
     for number in 0..200 {
@@ -285,7 +285,7 @@ fn a_walk_makes_do_with_few_descriptors() {
 #[test]
 fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
     // The program inherits its standard input; what counts is how that was opened.
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let path = four_of_ten(&place);
     let ask = |file: File| {
         let mut command = place.command(&NOBODY, "look_at_stdin", Path::new("stdin"));

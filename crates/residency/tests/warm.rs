@@ -47,7 +47,7 @@ fn only_what_is_missing_is_read() {
         let missing = 3000 - loaded.len() as u64;
         // The last page is a byte short.
         let read = bytes(missing) - u64::from(!loaded.contains(&2999));
-        let told = (warmed.before, warmed.after, warmed.brought_in, warmed.read);
+        let told = (warmed.before, warmed.after, warmed.inserted, warmed.read);
         let wanted = (
             Ok(Pages(loaded.len() as u64)),
             Ok(Pages(3000)),
@@ -62,7 +62,7 @@ fn only_what_is_missing_is_read() {
     undisturbed(|| {
         warm_all(&path, &WarmOptions::default());
         let again = warm_all(&path, &WarmOptions::default());
-        match (again.read, again.brought_in) {
+        match (again.read, again.inserted) {
             (Bytes(0), Ok(Pages(0))) => Ok(()),
             _ => Err(format!("all was there: {again:?}")),
         }
@@ -88,7 +88,7 @@ fn warm_range_reads_nothing_outside_it() {
         let warmed = warm(open(&path).unwrap(), &ranges, &options).unwrap();
         let found: Vec<_> = told(&path).1.ranges;
         let found: Vec<_> = found.iter().map(|range| (range.start, range.end)).collect();
-        match found == wanted && warmed.brought_in == Ok(warmed.pages) {
+        match found == wanted && warmed.inserted == Ok(warmed.pages) {
             true => Ok(()),
             false => Err(format!("{found:?} after {warmed:?}")),
         }
@@ -209,7 +209,7 @@ fn holes_are_left_out() {
         evict(&path);
         let warmed = warm_all(&path, &WarmOptions::default());
         assert_eq!(warmed.pages, Pages((1 << 40) / bytes(1)), "of all pages");
-        match (warmed.brought_in, warmed.holes, &warmed.short) {
+        match (warmed.inserted, warmed.holes, &warmed.short) {
             (Ok(Pages(4)), Pages(holes), None) if holes == warmed.pages.0 - 4 => Ok(()),
             _ => Err(format!("{warmed:?}")),
         }

@@ -1,6 +1,6 @@
 //! Columns of a view, their widths, and the order in which they are omitted.
 
-use cachewise_model::{Field, Part, Place, Unit, field};
+use cachewise_model::{Field, Part, TablePlace, Unit, field};
 
 use crate::view_kind::ViewKind;
 
@@ -38,7 +38,7 @@ impl ViewKind {
     /// The columns of a view of these rows; the last one is the name.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
-        let shown = self.part().columns(Place::Screen).into_iter();
+        let shown = self.part().columns(TablePlace::Screen).into_iter();
         let name = self.part().name().map(|field| column(field, 0));
         shown
             .map(|shown| column(shown.field, shown.rank))

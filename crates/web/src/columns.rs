@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use cachewise_model::{
-    Datum, Field, Interval, Missing, ORDER, Part, Place, Row, Unit, Value, field,
+    Datum, Field, Interval, Missing, ORDER, Part, Row, TablePlace, Unit, Value, field,
 };
 
 /// A table.
@@ -68,7 +68,7 @@ impl Table {
 
     /// Returns its columns, the identifying ones first.
     pub(crate) fn fields(&self) -> Vec<&'static Field> {
-        let shown = self.part.columns(Place::Page).into_iter();
+        let shown = self.part.columns(TablePlace::Page).into_iter();
         let mut fields: Vec<&Field> = shown.map(|shown| shown.field).collect();
         let is_name = |field: &&Field| matches!(field.unit, Unit::Id | Unit::Text);
         let names = fields.iter().take_while(|field| is_name(field)).count();

@@ -17,7 +17,8 @@ class Warmed:
     total_pages: int
     before_pages: int | None
     after_pages: int | None
-    brought_in_pages: int | None
+    #: Pages that are resident now and were not before.
+    inserted_pages: int | None
     #: Bytes that were read.
     read_bytes: int
     #: Pages of holes, which are neither resident nor read.
@@ -30,6 +31,11 @@ class Warmed:
     def pages(self) -> int:
         """The earlier name of ``total_pages``."""
         return self.total_pages
+
+    @property
+    def brought_in_pages(self) -> int | None:
+        """The earlier name of ``inserted_pages``."""
+        return self.inserted_pages
 
 
 @checked
@@ -79,11 +85,16 @@ class Evicted:
         return self.total_pages
 
     @property
-    def went_pages(self) -> int | None:
+    def evicted_pages(self) -> int | None:
         """Number of pages that left the cache, including those that other programs evicted meanwhile."""
         if self.before_pages is None or self.after_pages is None:
             return None
         return max(self.before_pages - self.after_pages, 0)
+
+    @property
+    def went_pages(self) -> int | None:
+        """The earlier name of ``evicted_pages``."""
+        return self.evicted_pages
 
 
 @checked

@@ -12,7 +12,7 @@ use cachewise_units::{ByteRange, Bytes, escaped};
 use super::pool::{Done, Purpose, each_file};
 use crate::acting::Target;
 use crate::commands::files::arguments::SortKey;
-use crate::commands::files::{Answer, Found, NotOpened, Order, Plan, Show};
+use crate::commands::files::{Answer, ListedFile, NotOpened, Order, Plan, Show};
 use crate::interrupt::Interrupt;
 use crate::options::Select;
 use crate::progress::Meter;
@@ -68,7 +68,7 @@ pub fn each_listed<T: Send>(
     job: &Job<'_>,
     show: &mut Show,
     work: impl Fn(&Path, &File, &Inode) -> Result<T, Error> + Sync,
-    mut row: impl FnMut(T) -> Found,
+    mut row: impl FnMut(T) -> ListedFile,
 ) -> Result<Option<Answer>> {
     let Job {
         target,
@@ -107,7 +107,7 @@ pub fn each_listed<T: Send>(
             meter.file();
             match done {
                 Done::Opened(done, before) => {
-                    let found = Found {
+                    let found = ListedFile {
                         before: Some(before.map(|counts| counts.cached.0)),
                         ..row(done)
                     };
@@ -117,10 +117,10 @@ pub fn each_listed<T: Send>(
                 Done::File(done) => listing.changed(row(done), rank),
                 Done::NotOpened(path, inode) => {
                     let counts = not_opened.counts(&inode);
-                    let found = Found {
+                    let found = ListedFile {
                         before: Some(counts.map(|counts| counts.cached.0)),
                         note: Some("a FUSE file, not opened for a dry run".to_owned()),
-                        ..Found::new(path, inode.size.0, counts)
+                        ..ListedFile::new(path, inode.size.0, counts)
                     };
                     meter.aside(|| listing.changed(found, rank))
                 }

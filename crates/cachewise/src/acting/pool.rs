@@ -23,7 +23,7 @@ const WAITING: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Reading residency: opening a FUSE file could drop its pages.
-    Look,
+    Examine,
     /// Its pages are prefetched, evicted or locked.
     Act,
 }
@@ -32,7 +32,7 @@ impl Purpose {
     /// The purpose of a command; a dry run only looks.
     pub fn of(dry_run: bool) -> Purpose {
         match dry_run {
-            true => Purpose::Look,
+            true => Purpose::Examine,
             false => Purpose::Act,
         }
     }
@@ -212,7 +212,7 @@ mod tests {
             };
             let all = std::panic::AssertUnwindSafe(|| {
                 let cancel = AtomicBool::new(false);
-                each_file(&paths, &select, Purpose::Look, &cancel, work, |_| Ok(()))
+                each_file(&paths, &select, Purpose::Examine, &cancel, work, |_| Ok(()))
             });
             let _ = sender.send(std::panic::catch_unwind(all).is_err());
         });

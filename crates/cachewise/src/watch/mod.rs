@@ -18,7 +18,7 @@ use cachewise_model::{
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::account::{self, Look};
+use crate::account::{self, FileDetail};
 use crate::machine;
 use devices::Devices;
 use groups::Groups;
@@ -30,7 +30,7 @@ mod tests;
 pub mod unit;
 
 /// Files grow: the size of the most used ones is read each time.
-const SIZES_OF: (Look, usize) = (Look::Size, 200);
+const SIZES_OF: (FileDetail, usize) = (FileDetail::Size, 200);
 
 const NEEDS_PROBE: Missing = Missing::NotOffered(Reason::NeedsProbe);
 const NEEDS_PROBE_FOR_FILES: Missing = Missing::NotOffered(Reason::NeedsProbeForFiles);
@@ -72,7 +72,7 @@ impl Watch {
         let is_whole =
             options.scope == Scope::System && options.cgroup.is_none() && options.files.is_empty();
         let options = Options {
-            stretches: true,
+            intervals: true,
             ..options.clone()
         };
         let (mut probe, backend) = match Probe::attach(&options) {

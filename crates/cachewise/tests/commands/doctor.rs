@@ -237,27 +237,27 @@ fn machine() {
 }
 
 /// Findings during a load.
-struct Found(Value);
+struct DoctorFindings(Value);
 
-impl Found {
+impl DoctorFindings {
     /// Starts the load, watches, and ends it.
-    fn during(command: &mut Command) -> (Found, u32) {
+    fn during(command: &mut Command) -> (DoctorFindings, u32) {
         let mut load = Started::of(command.stdin(Stdio::piped()));
         assert_eq!(
             load.line().as_deref(),
             Some(&b"ready\n"[..]),
             "the load begins"
         );
-        let found = Found::watched();
+        let found = DoctorFindings::watched();
         let pid = load.pid();
         drop(load.child.stdin.take());
         load.wait().expect(0, "the load ends when it is told to");
         (found, pid)
     }
 
-    fn watched() -> Found {
+    fn watched() -> DoctorFindings {
         let ended = Ended::of(&mut doctor(&["--seconds", SECONDS, "--json"]));
-        Found(document(&ended.expect(0, "it watches")))
+        DoctorFindings(document(&ended.expect(0, "it watches")))
     }
 
     /// The findings of a rule that are about this.
@@ -295,7 +295,7 @@ fn hole(scratch: &Scratch, bytes: u64) -> PathBuf {
 fn random_small_reads() {
     let scratch = Scratch::new();
     let file = hole(&scratch, 256 * MIB);
-    let (found, _) = Found::during(&mut program("random", &file));
+    let (found, _) = DoctorFindings::during(&mut program("random", &file));
     let finding = found.the_one("random_small_reads", &file);
     assert_eq!(
         number(&finding["figures"], "read_average_bytes"),
@@ -307,7 +307,7 @@ fn random_small_reads() {
 fn readahead_wasted() {
     let scratch = Scratch::new();
     let file = hole(&scratch, 1024 * MIB);
-    let (found, _) = Found::during(&mut program("jumps", &file));
+    let (found, _) = DoctorFindings::during(&mut program("jumps", &file));
     let finding = found.the_one("readahead_wasted", &file);
     assert!(
         number(&finding["figures"], "readahead_wasted_pages") > 0,
@@ -318,7 +318,7 @@ fn readahead_wasted() {
 fn reread() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 64 * MIB);
-    let (found, pid) = Found::during(&mut program("again", &file));
+    let (found, pid) = DoctorFindings::during(&mut program("again", &file));
     let finding = found.the_one("reread_from_disk", &file);
     let figures = &finding["figures"];
     assert_eq!(number(figures, "file_pages"), pages_of(&file), "its size");
@@ -341,7 +341,7 @@ fn reread() {
 fn tiny_reads() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 16 * MIB);
-    let (found, _) = Found::during(&mut program("tiny", &file));
+    let (found, _) = DoctorFindings::during(&mut program("tiny", &file));
     let finding = found.the_one("tiny_reads", &file);
     assert_eq!(
         number(&finding["figures"], "read_average_bytes"),
@@ -370,7 +370,7 @@ fn fault_storm() {
         \x20       sum(map[place] for place in range(0, size, mmap.PAGESIZE))\n";
     let mut command = Command::new("python3");
     command.args(["-c", script]).arg(&file);
-    let (found, _) = Found::during(&mut command);
+    let (found, _) = DoctorFindings::during(&mut command);
     let finding = found.the_one("fault_storm", &file);
     assert!(
         number(&finding["figures"], "fault_miss_pages") >= 1000,
@@ -392,7 +392,7 @@ fn direct_io() {
         Some(&b"ready\n"[..]),
         "the load begins"
     );
-    let found = Found::watched();
+    let found = DoctorFindings::watched();
     fs::write(&stop, "").expect("a file can be made");
     load.wait().expect(0, "the load ends when it is told to");
     let finding = found.the_one("direct_io", &file);
@@ -449,7 +449,7 @@ fn dirty_backlog() {
         return;
     };
     undisturbed(|| {
-        let (found, _) = Found::during(&mut program("dirty", &file));
+        let (found, _) = DoctorFindings::during(&mut program("dirty", &file));
         let all = found.0["findings"].as_array().expect("a list");
         // At the end of the watch; the device may just have caught up.
         let finding = all
@@ -496,7 +496,7 @@ fn thrashing() {
             Some(&b"ready\n"[..]),
             "the load begins"
         );
-        let found = Found::watched();
+        let found = DoctorFindings::watched();
         fs::write(&stop, "").expect("a file can be made");
         load.wait().expect(0, "the load ends when it is told to");
         let at_limit = found.the_one("group_limit", &subject);

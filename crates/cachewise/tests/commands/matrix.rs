@@ -31,9 +31,9 @@ pub fn trials() -> Vec<Trial> {
 const SETTING: &str = "/proc/sys/vm/page-cluster";
 
 /// Where a matrix lies, with its results and state files.
-struct Place(Scratch);
+struct MatrixDirectory(Scratch);
 
-impl Place {
+impl MatrixDirectory {
     fn path(&self, name: &str) -> PathBuf {
         self.0.directory().join(name)
     }
@@ -76,7 +76,7 @@ fn values() -> (String, u64) {
 }
 
 fn an_arm_beside_itself() {
-    let place = Place(Scratch::new());
+    let place = MatrixDirectory(Scratch::new());
     let text = format!(
         "seed = 3\n[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n\n[workload.read]\nfile = \"{}\"\nsize = \"8M\"\n\
          bytes = \"8M\"\nchunk = \"64K\"\nfill = \"cold\"\n",
@@ -135,7 +135,7 @@ fn an_arm_beside_itself() {
 }
 
 /// A matrix while the arm that changes the setting runs.
-fn started(place: &Place, other: u64, before: &str) -> Started {
+fn started(place: &MatrixDirectory, other: u64, before: &str) -> Started {
     let started = Started::of(&mut place.matrix(&place.changing(other)));
     until("a run is done and the setting changed", || {
         (place.results() > 0 && setting() != before).then_some(())
@@ -146,7 +146,7 @@ fn started(place: &Place, other: u64, before: &str) -> Started {
 /// Processes of a container have ids that mean nothing outside: the lock on the state file says that one has ended.
 fn killed_in_a_container() {
     let (before, other) = values();
-    let place = Place(Scratch::new());
+    let place = MatrixDirectory(Scratch::new());
     let matrix = place.matrix(&place.changing(other));
     let mut inside = Command::new("unshare");
     inside
@@ -175,7 +175,7 @@ fn killed_in_a_container() {
 
 fn killed_in_the_middle() {
     let (before, other) = values();
-    let place = Place(Scratch::new());
+    let place = MatrixDirectory(Scratch::new());
     let started = started(&place, other, &before);
     signal(started.pid(), Signal::KILL);
     started.wait();
@@ -219,7 +219,7 @@ fn is_empty(directory: &Path) -> bool {
 fn interrupted() {
     for (which, number) in [(Signal::TERM, 15), (Signal::QUIT, 3)] {
         let (before, other) = values();
-        let place = Place(Scratch::new());
+        let place = MatrixDirectory(Scratch::new());
         let started = started(&place, other, &before);
         signal(started.pid(), which);
         let ended = started.wait();
@@ -240,7 +240,7 @@ fn interrupted() {
 
 fn dry_run() {
     let (before, other) = values();
-    let place = Place(Scratch::new());
+    let place = MatrixDirectory(Scratch::new());
     let text = place.changing(other).replace(
         "[workload",
         "[[arm]]\nname = \"new\"\nsettings = { \"lru_gen.enabled\" = \"y\" }\n[workload",
@@ -265,7 +265,7 @@ fn dry_run() {
 
 fn what_cannot_be() {
     let (before, other) = values();
-    let place = Place(Scratch::new());
+    let place = MatrixDirectory(Scratch::new());
     let good = place.changing(other);
     for (text, why) in [
         (good.replace("fill", "fil"), "unknown field `fil`"),

@@ -35,9 +35,9 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     let read_ahead = ledger.get(Counter::ReadaheadPages);
     let advised = ledger.get(Counter::PrefetchPages);
     let wasted = ledger.get(Counter::ReadaheadWastedPages);
-    let brought_in = read_ahead.plus(advised);
+    let inserted = read_ahead.plus(advised);
     let unused = unused(file)?;
-    if unused < WORTH.pages_ceil(interval.page()).0 || unused * PART < brought_in.exact()? {
+    if unused < WORTH.pages_ceil(interval.page()).0 || unused * PART < inserted.exact()? {
         return None;
     }
     let gone = wasted.exact()?;
@@ -58,7 +58,7 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
             ("readahead_pages", read_ahead.pages()),
             ("prefetch_pages", advised.pages()),
             ("readahead_wasted_pages", wasted.pages()),
-            ("unused_ratio", Value::ratio(count.ratio_of(brought_in))),
+            ("unused_ratio", Value::ratio(count.ratio_of(inserted))),
         ],
         next_step: String::from(if is_memory_short {
             "they went before the program got to them, and came again: give it more memory, or raise the limit \

@@ -28,7 +28,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         totals.get(Counter::EvictedReclaimPages),
     );
     let inserted = totals.inserted_pages();
-    let (Some(back), Some(out), Some(brought_in)) =
+    let (Some(back), Some(out), Some(inserted_pages)) =
         (refaults.exact(), reclaimed.exact(), inserted.exact())
     else {
         return Vec::new();
@@ -37,8 +37,10 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     // Pages dropped on purpose and read again do not show that memory is small.
     let dropped = totals[Counter::EvictedOtherPages];
     let back = back.saturating_sub(dropped);
-    let refaulting = back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= brought_in;
-    let reclaiming = out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= brought_in;
+    let refaulting =
+        back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= inserted_pages;
+    let reclaiming =
+        out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= inserted_pages;
     let (severity, title) = match (refaulting, reclaiming) {
         (true, _) => (
             Severity::Warn,

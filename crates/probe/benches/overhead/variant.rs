@@ -46,7 +46,7 @@ impl Variant {
             }
             Variant::Rows => {
                 let options = Options {
-                    stretches: true,
+                    intervals: true,
                     ..Options::new(Scope::System, Detail::Rows)
                 };
                 Attached::Probe(Box::new(Probe::attach(&options)?))

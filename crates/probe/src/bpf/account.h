@@ -51,7 +51,7 @@ static __always_inline bool is_wanted(const struct file_id *id)
 /* Which of the two tables rows are made in. It may change at any time: ask once, and stay with it. */
 static __always_inline bool on_other_side(void)
 {
-	return config.stretches && *(volatile u32 *)&side;
+	return config.intervals && *(volatile u32 *)&side;
 }
 
 static __always_inline struct ledger *find_row(bool other, const struct row_key *key)

@@ -108,7 +108,7 @@ pub struct Restored {
     pub skipped: Skipped,
     /// Warmed files with fewer resident pages than requested: [`Warmed::short`] has the reason.
     pub short: u64,
-    /// Warmed files of unknown residency. If there are any, `before`, `after` and `brought_in` are
+    /// Warmed files of unknown residency. If there are any, `before`, `after` and `inserted` are
     /// not complete.
     pub unknown: u64,
     /// Pages that the snapshot has of the files warmed.
@@ -120,7 +120,7 @@ pub struct Restored {
     /// Pages of those that are resident now: each file's when it was done.
     pub after: Pages,
     /// Pages of those that came in.
-    pub brought_in: Pages,
+    pub inserted: Pages,
     /// Bytes read.
     pub read: Bytes,
     /// Whether it was cancelled: later entries of the snapshot were not restored.
@@ -278,11 +278,11 @@ impl Restored {
         self.beyond += pages.saturating_sub(warmed.pages);
         self.read += warmed.read;
         self.short += u64::from(warmed.short.is_some());
-        match (&warmed.before, &warmed.after, &warmed.brought_in) {
-            (Ok(before), Ok(after), Ok(brought_in)) => {
+        match (&warmed.before, &warmed.after, &warmed.inserted) {
+            (Ok(before), Ok(after), Ok(inserted)) => {
                 self.before += *before;
                 self.after += *after;
-                self.brought_in += *brought_in;
+                self.inserted += *inserted;
             }
             _ => self.unknown += 1,
         }

@@ -50,7 +50,7 @@ fn nothing_beyond_a_range(directory: &Path) {
         let file = open(&path).expect("it is there");
         let warmed = warm(&file, &ranges, &WarmOptions::default()).expect("it can be read");
         let found = told(&path).1.ranges;
-        match found == wanted && warmed.brought_in == Ok(warmed.pages) {
+        match found == wanted && warmed.inserted == Ok(warmed.pages) {
             true => Ok(()),
             false => Err(format!("{found:?} after {warmed:?}")),
         }

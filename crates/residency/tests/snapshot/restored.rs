@@ -60,7 +60,7 @@ fn the_same_ranges_are_resident_again() {
                 (5, Skipped::default()),
                 "of all files"
             );
-            match told == wanted && restored.brought_in == expected {
+            match told == wanted && restored.inserted == expected {
                 true => Ok(()),
                 false => Err(format!("{told:?}\nnot {wanted:?}: {restored:?}")),
             }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use cachewise_residency::snapshot::{Reader, RestoreOptions, SnapshotEntry, diff_now};
 use cachewise_units::Pages;
 
-use super::nobody::{Place, answer, looked_at};
+use super::nobody::{PublicDirectory, answer, looked_at};
 use super::support::{evict, file, load, told, undisturbed};
 use super::*;
 
@@ -16,7 +16,7 @@ fn unknown_and_unreadable_files_are_reported() {
         println!("skipped: files of others: needs root");
         return;
     }
-    let place = Place::new();
+    let place = PublicDirectory::new();
     let [shown, hidden] = ["shown", "hidden"].map(|name| file(place.path(), name, 10));
     std::fs::set_permissions(&shown, Permissions::from_mode(0o644)).unwrap();
     std::fs::set_permissions(&hidden, Permissions::from_mode(0o600)).unwrap();

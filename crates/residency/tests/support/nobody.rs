@@ -24,9 +24,9 @@ pub const NOBODY: [&str; 6] = [
 ];
 
 /// A directory on a disk that every user may look into, with a copy of this program.
-pub struct Place(TempDir);
+pub struct PublicDirectory(TempDir);
 
-impl Place {
+impl PublicDirectory {
     pub fn new() -> Self {
         let parent = std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
         let directory = tempfile::tempdir_in(parent).expect("there is room");
@@ -39,7 +39,7 @@ impl Place {
         let copied = Command::new("cp").arg(own).arg(&program).status();
         assert!(copied.is_ok_and(|status| status.success()), "there is room");
         std::fs::set_permissions(&program, open_to_all()).expect("it is ours");
-        Place(directory)
+        PublicDirectory(directory)
     }
 
     pub fn path(&self) -> &Path {
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// The answer of a [`Place::command`]; `None`, with a `skipped` line, if it could not run.
+/// The answer of a [`PublicDirectory::command`]; `None`, with a `skipped` line, if it could not run.
 pub fn told(what: &str, command: &mut Command) -> Option<String> {
     let output = match command.output() {
         Ok(output) => output,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use cachewise_model::{
-    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Place, Row, Shown,
+    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Row, Shown, TablePlace,
 };
 use cachewise_units::{PageSize, Pages};
 
@@ -51,7 +51,7 @@ const NAME_WIDTH: usize = 28;
 /// Draws rows, each with its name in the last column.
 pub(super) fn table(
     title: &str,
-    (part, place): (Part, Place),
+    (part, place): (Part, TablePlace),
     mut rows: Vec<(Row, String)>,
     page_size: PageSize,
     options: ReportOptions,

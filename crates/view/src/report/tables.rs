@@ -1,6 +1,6 @@
 //! The tables of files, processes, control groups and devices.
 
-use cachewise_model::{ALL_OTHERS, Datum, FileRow, Interval, Measured, Part, Place};
+use cachewise_model::{ALL_OTHERS, Datum, FileRow, Interval, Measured, Part, TablePlace};
 
 use super::options::ReportOptions;
 use super::ranked::table;
@@ -8,7 +8,7 @@ use crate::cell::path_text;
 use crate::number::value_text;
 
 /// The most used files.
-pub(crate) fn files(interval: &Interval, place: Place, options: ReportOptions) -> String {
+pub(crate) fn files(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
     let rows = interval
         .files
         .iter()
@@ -18,7 +18,7 @@ pub(crate) fn files(interval: &Interval, place: Place, options: ReportOptions) -
 }
 
 /// The processes with most page-cache use.
-pub(crate) fn processes(interval: &Interval, place: Place, options: ReportOptions) -> String {
+pub(crate) fn processes(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
     let rows = interval
         .processes
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn processes(interval: &Interval, place: Place, options: ReportOption
 }
 
 /// The control groups, if there is more than one: a single one repeats the total.
-pub(crate) fn cgroups(interval: &Interval, place: Place, options: ReportOptions) -> String {
+pub(crate) fn cgroups(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
     if interval.cgroups.len() < 2 {
         return String::new();
     }
@@ -74,7 +74,7 @@ pub(crate) fn devices(interval: &Interval, options: ReportOptions) -> String {
     });
     table(
         "devices",
-        (Part::Device, Place::Recording),
+        (Part::Device, TablePlace::Recording),
         named.collect(),
         interval.page(),
         options,
@@ -123,7 +123,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            files(&sample::cold(), Place::Run, options(90, 10)),
+            files(&sample::cold(), TablePlace::Run, options(90, 10)),
             expected,
             "counters in which nothing happened are left out"
         );
@@ -174,7 +174,7 @@ mod tests {
         let mut long = interval.files[0].clone();
         long.path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         interval.files = vec![nameless, deleted, long];
-        let text = files(&interval, Place::Run, options(100, 10));
+        let text = files(&interval, TablePlace::Run, options(100, 10));
         assert!(
             text.contains("? (inode 12 on 8:1)"),
             "a file without a name has a number: {text}"
@@ -195,7 +195,7 @@ mod tests {
         let mut interval = sample::cold();
         interval.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         let header = |width| {
-            files(&interval, Place::Run, options(width, 10))
+            files(&interval, TablePlace::Run, options(width, 10))
                 .lines()
                 .nth(1)
                 .unwrap()
@@ -246,13 +246,14 @@ mod tests {
         let mut short_names = interval.clone();
         short_names.processes = vec![short];
         for columns in [30, 40, 60, 80, 120] {
-            let text = processes(&short_names, Place::Run, options(columns, 1));
+            let text = processes(&short_names, TablePlace::Run, options(columns, 1));
             assert!(
                 text.lines().all(|line| width(line) <= columns),
                 "neither is the header over short names, at {columns} columns:\n{text}"
             );
             let draws = [files, processes, cgroups].into_iter();
-            let draws = draws.flat_map(|draw| [(draw, Place::Run), (draw, Place::Recording)]);
+            let draws =
+                draws.flat_map(|draw| [(draw, TablePlace::Run), (draw, TablePlace::Recording)]);
             for (draw, place) in draws {
                 let text = draw(&interval, place, options(columns, 1));
                 assert!(
@@ -278,9 +279,9 @@ mod tests {
         (rest.pid, rest.command) = (None, Measured::unknown(Reason::SumOfOthers));
         interval.processes.push(rest);
         for (text, title) in [
-            (files(&interval, Place::Run, options(120, 10)), "files"),
+            (files(&interval, TablePlace::Run, options(120, 10)), "files"),
             (
-                processes(&interval, Place::Run, options(120, 10)),
+                processes(&interval, TablePlace::Run, options(120, 10)),
                 "processes",
             ),
         ] {
@@ -301,7 +302,7 @@ mod tests {
             file.ledger.set(Counter::WriteBytes, place + 1);
             interval.files.insert(0, file);
         }
-        let text = files(&interval, Place::Run, options(120, 2));
+        let text = files(&interval, TablePlace::Run, options(120, 2));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[2].ends_with("/data/file"),
@@ -320,7 +321,7 @@ mod tests {
         interval.files[0]
             .ledger
             .set(Counter::DirectReadBytes, 512 << 20);
-        let text = files(&interval, Place::Recording, options(120, 10));
+        let text = files(&interval, TablePlace::Recording, options(120, 10));
         let cells: Vec<&str> = text.lines().flat_map(|line| line.split("  ")).collect();
         let words: Vec<&str> = cells.iter().map(|cell| cell.trim()).collect();
         assert!(
@@ -338,7 +339,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            processes(&sample::cold(), Place::Run, options(80, 10)),
+            processes(&sample::cold(), TablePlace::Run, options(80, 10)),
             expected,
             "one line a process"
         );
@@ -347,14 +348,14 @@ mod tests {
     #[test]
     fn single_control_group_has_no_table() {
         assert_eq!(
-            cgroups(&sample::cold(), Place::Run, options(80, 10)),
+            cgroups(&sample::cold(), TablePlace::Run, options(80, 10)),
             "",
             "it would repeat the total"
         );
         let mut interval = sample::cold();
         interval.cgroups.push(interval.cgroups[0].clone());
         assert!(
-            cgroups(&interval, Place::Run, options(80, 10)).contains("/user.slice"),
+            cgroups(&interval, TablePlace::Run, options(80, 10)).contains("/user.slice"),
             "two are"
         );
     }

@@ -1,6 +1,8 @@
 //! A report for people: head, classes, files, processes, findings, checks.
 
-use cachewise_model::{Diagnosis, Exactness, Exit, Interval, Place, Value, escaped, shell_quoted};
+use cachewise_model::{
+    Diagnosis, Exactness, Exit, Interval, TablePlace, Value, escaped, shell_quoted,
+};
 
 use super::options::ReportOptions;
 use super::{classes, closing, row_checks, tables};
@@ -13,9 +15,9 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
     let parts = [
         head(interval, options),
         classes::text(interval, style),
-        tables::files(interval, Place::Run, options),
-        tables::processes(interval, Place::Run, options),
-        tables::cgroups(interval, Place::Run, options),
+        tables::files(interval, TablePlace::Run, options),
+        tables::processes(interval, TablePlace::Run, options),
+        tables::cgroups(interval, TablePlace::Run, options),
         closing::findings(diagnosis, style),
         [
             closing::checks(interval, style),

@@ -1,7 +1,7 @@
 //! A summary for people: head, gaps, statistics, stalls, the busiest rows.
 
 use cachewise_model::{
-    Exactness, Figures, Gap, Kind, Measured, Place, Spread, Stall, Statistics, escaped,
+    Exactness, Figures, Gap, Kind, Measured, Spread, Stall, Statistics, TablePlace, escaped,
     shell_quoted,
 };
 
@@ -254,9 +254,9 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
         top: options.top,
     };
     let tables = [
-        tables::processes(total, Place::Recording, options),
-        tables::files(total, Place::Recording, options),
-        tables::cgroups(total, Place::Recording, options),
+        tables::processes(total, TablePlace::Recording, options),
+        tables::files(total, TablePlace::Recording, options),
+        tables::cgroups(total, TablePlace::Recording, options),
         tables::devices(total, options),
     ];
     let tables: Vec<String> = tables

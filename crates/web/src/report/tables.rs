@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Statistics, Unit, Value, escaped,
-    field,
+    ALL_OTHERS, Field, Figures, Kind, Measured, Part, Row, Statistics, TablePlace, Unit, Value,
+    escaped, field,
 };
 use cachewise_view::{figure, gap_text, length, lost_text, marked, value_text as cell};
 
@@ -177,7 +177,7 @@ fn part(title: &str, kind: Part, rows: Vec<(Row, String)>) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let columns = kind.columns(Place::Recording).into_iter();
+    let columns = kind.columns(TablePlace::Recording).into_iter();
     let fields: Vec<&Field> = columns.map(|shown| shown.field).collect();
     let mut body = String::new();
     for (row, name) in rows.iter().take(TOP) {

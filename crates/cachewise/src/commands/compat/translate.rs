@@ -44,10 +44,10 @@ pub fn translate(tool: &Tool, arguments: &[OsString]) -> Result<Typed, String> {
         let mut rest = Some(option.to_owned());
         while let Some(option) = rest.take() {
             let (taken, attached, behind) = match reading.find(&option) {
-                Found::Option(taken, attached, behind) => (taken, attached, behind),
-                Found::Help => return Ok(Typed::Help),
-                Found::Version => return Ok(Typed::Version),
-                Found::Nothing => {
+                ParsedOption::Option(taken, attached, behind) => (taken, attached, behind),
+                ParsedOption::Help => return Ok(Typed::Help),
+                ParsedOption::Version => return Ok(Typed::Version),
+                ParsedOption::Nothing => {
                     return Err(format!(
                         "unknown option {option} of {0}; `cachewise compat {0} --help` lists the supported ones",
                         tool.name
@@ -82,7 +82,7 @@ fn option(argument: &OsStr) -> Result<Option<&str>, String> {
     })
 }
 
-enum Found<'t> {
+enum ParsedOption<'t> {
     /// The option, its value where that is in the same word, and the options behind it in the same word.
     Option(&'t Taken, Option<String>, Option<String>),
     Help,
@@ -100,7 +100,7 @@ struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    fn find(&self, option: &str) -> Found<'t> {
+    fn find(&self, option: &str) -> ParsedOption<'t> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (option, None),
@@ -118,26 +118,26 @@ impl<'t> Reading<'t> {
                 Grammar::Getopt => by_name(name),
             };
             return match (found, name) {
-                (Some(taken), _) => Found::Option(taken, value, None),
-                (None, "--help" | "-help" | "-h") => Found::Help,
-                (None, "--version") => Found::Version,
-                (None, _) => Found::Nothing,
+                (Some(taken), _) => ParsedOption::Option(taken, value, None),
+                (None, "--help" | "-help" | "-h") => ParsedOption::Help,
+                (None, "--version") => ParsedOption::Version,
+                (None, _) => ParsedOption::Nothing,
             };
         }
         let mut letters = option.chars().skip(1);
         let Some(letter) = letters.next() else {
-            return Found::Nothing;
+            return ParsedOption::Nothing;
         };
         let behind: String = letters.collect();
         let behind = Some(behind).filter(|behind| !behind.is_empty());
         match (by_name(&format!("-{letter}")), letter) {
-            (Some(taken), _) if taken.value.is_some() => Found::Option(taken, behind, None),
+            (Some(taken), _) if taken.value.is_some() => ParsedOption::Option(taken, behind, None),
             (Some(taken), _) => {
-                Found::Option(taken, None, behind.map(|behind| format!("-{behind}")))
+                ParsedOption::Option(taken, None, behind.map(|behind| format!("-{behind}")))
             }
-            (None, 'h') => Found::Help,
-            (None, 'V') => Found::Version,
-            (None, _) => Found::Nothing,
+            (None, 'h') => ParsedOption::Help,
+            (None, 'V') => ParsedOption::Version,
+            (None, _) => ParsedOption::Nothing,
         }
     }
 

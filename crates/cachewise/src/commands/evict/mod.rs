@@ -12,7 +12,7 @@ use cachewise_units::{ByteRange, Pages};
 
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::{number, status};
-use crate::commands::files::{Answer, Found, unknown_reason};
+use crate::commands::files::{Answer, ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Evict;
@@ -23,7 +23,7 @@ const HOLDERS_NAMED: usize = 3;
 
 /// Result for one file.
 struct Done {
-    found: Found,
+    found: ListedFile,
     /// A process maps it, or may map it: holders were not searched.
     is_in_use: bool,
 }
@@ -125,7 +125,7 @@ fn one(
     let stayed = evicted.stayed.as_ref();
     Ok(Done {
         is_in_use: stayed.is_some_and(|stayed| stayed.other > Pages::ZERO),
-        found: Found {
+        found: ListedFile {
             before: Some(
                 evicted
                     .before
@@ -133,7 +133,7 @@ fn one(
                     .map_err(unknown_reason),
             ),
             note: stayed.and_then(|stayed| why(stayed, options.sync)),
-            ..Found::new(
+            ..ListedFile::new(
                 path.to_owned(),
                 inode.size.0,
                 evicted.after.map_err(unknown_reason),
@@ -167,10 +167,10 @@ fn would(
     let counts = would.before.map_err(unknown_reason);
     Ok(Done {
         is_in_use: false,
-        found: Found {
+        found: ListedFile {
             before: Some(counts.map(|counts| counts.cached.0)),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
-            ..Found::new(path.to_owned(), inode.size.0, counts)
+            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
         },
     })
 }

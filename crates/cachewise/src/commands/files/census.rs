@@ -13,7 +13,7 @@ use cachewise_units::{Bytes, Pages};
 
 use super::arguments::Files;
 use super::counting::Answer;
-use super::found::{Found, Identity, MEMORY, told_by};
+use super::listed_file::{Identity, ListedFile, MEMORY, told_by};
 use super::ncdu::{self, Sized};
 use super::show::{Listing, Show};
 use super::walk;
@@ -236,7 +236,7 @@ impl Seen<'_> {
         }
     }
 
-    fn found(&self, inode: &CachedInode, counts: Result<Counts, Reason>) -> Found {
+    fn found(&self, inode: &CachedInode, counts: Result<Counts, Reason>) -> ListedFile {
         let shown = self.shown(inode);
         let notes = [
             inode.deleted.then_some("deleted"),
@@ -245,12 +245,12 @@ impl Seen<'_> {
             inode.writers.then_some("open for writing"),
         ];
         let notes: Vec<&str> = notes.into_iter().flatten().collect();
-        Found {
+        ListedFile {
             identity: Some(identity(inode)),
             filesystem: Some(inode.file_system.to_string()),
             note: (!notes.is_empty()).then(|| notes.join(", ")),
             is_to_be_asked: shown.unseen.is_none() && !inode.deleted,
-            ..Found::new(shown.path, inode.size.0, counts)
+            ..ListedFile::new(shown.path, inode.size.0, counts)
         }
     }
 

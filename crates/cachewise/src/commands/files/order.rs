@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use cachewise_residency::{Counts, Top};
 
 use super::arguments::SortKey;
-use super::found::Found;
+use super::listed_file::ListedFile;
 
 /// An order of files.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Order {
 
 /// A file's place in an order: the larger, the earlier it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SortPosition {
     /// Unknown is neither large nor small: it comes last.
     rank: Option<u128>,
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct Place {
     last_path_first: bool,
 }
 
-impl Ord for Place {
+impl Ord for SortPosition {
     fn cmp(&self, other: &Self) -> Ordering {
         // As texts, so that a directory's name does not end the comparison.
         let by_path = text(&self.path).cmp(text(&other.path));
@@ -40,7 +40,7 @@ impl Ord for Place {
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for SortPosition {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -73,8 +73,8 @@ impl Order {
 
 impl Order {
     /// The place of what has this rank.
-    pub fn place(self, rank: Option<u128>, path: PathBuf) -> Place {
-        Place {
+    pub fn place(self, rank: Option<u128>, path: PathBuf) -> SortPosition {
+        SortPosition {
             rank,
             path,
             last_path_first: self.key == SortKey::Path && self.reverse,
@@ -86,7 +86,7 @@ impl Order {
 #[derive(Debug)]
 pub struct First {
     order: Order,
-    top: Top<Place, Found>,
+    top: Top<SortPosition, ListedFile>,
 }
 
 impl First {
@@ -104,7 +104,7 @@ impl First {
     }
 
     /// Keeps a file of this rank if it is one of the first so far; only then it is made.
-    pub fn offer(&mut self, rank: Option<u128>, make: impl FnOnce() -> Found) {
+    pub fn offer(&mut self, rank: Option<u128>, make: impl FnOnce() -> ListedFile) {
         let mut place = self.order.place(rank, PathBuf::new());
         // Without a path it stands before all that have its rank: behind the last one, it need not be made.
         if !place.last_path_first && !self.top.wants(&place) {
@@ -116,7 +116,7 @@ impl First {
     }
 
     /// Those kept, in their order.
-    pub fn into_sorted(self) -> impl Iterator<Item = Found> {
+    pub fn into_sorted(self) -> impl Iterator<Item = ListedFile> {
         self.top.into_sorted().into_iter().map(|(_, found)| found)
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         let mut first = First::new(order, most);
         for (path, counts) in files {
             first.offer(order.rank(0, counts), || {
-                Found::new(path.into(), 0, *counts)
+                ListedFile::new(path.into(), 0, *counts)
             });
         }
         first

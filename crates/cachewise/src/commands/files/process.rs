@@ -13,8 +13,8 @@ use cachewise_units::{ByteRange, escaped};
 
 use super::arguments::Files;
 use super::counting::Answer;
-use super::found::{Found, Identity, MEMORY};
 use super::fuse::{NotOpened, is_not_opened};
+use super::listed_file::{Identity, ListedFile, MEMORY};
 use super::show::{Listing, Show};
 use super::unknown::unknown_reason;
 use crate::machine;
@@ -103,7 +103,7 @@ fn held(
             Hold::Descriptor(number) => format!("descriptor {number}"),
             Hold::Mapping => "mapped".to_owned(),
         };
-        Found {
+        ListedFile {
             identity: Some(Identity::from(&inode)),
             link: Some(file.link.clone()),
             note: Some(match (file.deleted, counts) {
@@ -111,7 +111,7 @@ fn held(
                 (true, _) => format!("{how}, deleted"),
                 (false, _) => how,
             }),
-            ..Found::new(shown(file, &inode), inode.size.0, counts)
+            ..ListedFile::new(shown(file, &inode), inode.size.0, counts)
         }
     })
 }

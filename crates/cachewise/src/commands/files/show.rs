@@ -12,8 +12,8 @@ use cachewise_view::{Format, RowOptions, RowWriter};
 
 use super::batched::Batched;
 use super::counting::{Answer, Counting};
-use super::found::{Found, Identity, residency, strip, sum};
 use super::fuse::is_not_opened;
+use super::listed_file::{Identity, ListedFile, residency, strip, sum};
 use super::notes::Notes;
 use super::order::{First, Order};
 use crate::interrupt::Stop;
@@ -256,7 +256,7 @@ impl Listing<'_> {
         &mut self,
         size: u64,
         counts: Result<Counts, Reason>,
-        make: impl FnOnce() -> Found,
+        make: impl FnOnce() -> ListedFile,
     ) -> Result<()> {
         self.counting.add(size, counts);
         self.again(size, counts, make)
@@ -267,7 +267,7 @@ impl Listing<'_> {
         &mut self,
         size: u64,
         counts: Result<Counts, Reason>,
-        make: impl FnOnce() -> Found,
+        make: impl FnOnce() -> ListedFile,
     ) -> Result<()> {
         if self.show.plan.only_cached && !counts.is_ok_and(|counts| counts.cached.0 > 0) {
             return Ok(());
@@ -283,7 +283,7 @@ impl Listing<'_> {
     }
 
     /// Takes in a file to which something was done, and its place by the pages before and after.
-    pub fn changed(&mut self, found: Found, rank: fn(u64, u64) -> u64) -> Result<()> {
+    pub fn changed(&mut self, found: ListedFile, rank: fn(u64, u64) -> u64) -> Result<()> {
         self.counting.add(found.size, found.counts);
         let after = found.counts.map(|counts| counts.cached.0);
         if let Some(before) = found.before {
@@ -350,7 +350,7 @@ impl Listing<'_> {
         }
         let mut hidden = self.hidden.unwrap_or((0, ("file is", "files are")));
         if let Some(first) = self.first.take().filter(|_| self.hidden.is_none()) {
-            let mut found: Vec<Found> = first.into_sorted().collect();
+            let mut found: Vec<ListedFile> = first.into_sorted().collect();
             for found in &mut found {
                 let is_to_be_asked = std::mem::take(&mut found.is_to_be_asked);
                 if is_to_be_asked && !self.show.stop.is_asked() {
@@ -407,7 +407,7 @@ impl Listing<'_> {
     }
 
     /// Shortens notes for tables; the reason for unknown numbers is printed once below the table.
-    fn abbreviate(&self, found: &mut Found) {
+    fn abbreviate(&self, found: &mut ListedFile) {
         if self.show.format != Format::Table {
             return;
         }
@@ -419,7 +419,7 @@ impl Listing<'_> {
         }
     }
 
-    fn write(&mut self, mut found: Found) -> Result<()> {
+    fn write(&mut self, mut found: ListedFile) -> Result<()> {
         self.abbreviate(&mut found);
         if self.show.plan.maps {
             return self.write_ranges(&found);
@@ -448,7 +448,7 @@ impl Listing<'_> {
         self.row(found.row())
     }
 
-    fn write_ranges(&mut self, found: &Found) -> Result<()> {
+    fn write_ranges(&mut self, found: &ListedFile) -> Result<()> {
         let mapped = cachewise_residency::open(found.reached_by())
             .and_then(|file| map(&file, ByteRange::starting_at(0)));
         let mapped = match mapped {

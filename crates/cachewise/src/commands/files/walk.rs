@@ -12,8 +12,8 @@ use cachewise_units::ByteRange;
 
 use super::arguments::Files;
 use super::counting::Answer;
-use super::found::{Found, Identity};
 use super::fuse::{NotOpened, is_not_opened};
+use super::listed_file::{Identity, ListedFile};
 use super::plan::{counts_of, plan, skipped};
 use super::show::{Listing, Show};
 use super::unknown::unknown_reason;
@@ -60,7 +60,7 @@ pub fn walked(
             WalkItem::File(entry) => {
                 let counts = counts_of(&entry, &not_opened);
                 let size = entry.size.0;
-                listing.file(size, counts, || Found::new(entry.path(), size, counts))
+                listing.file(size, counts, || ListedFile::new(entry.path(), size, counts))
             }
             WalkItem::Skipped(error) => {
                 skipped(roots, error, listing.counting());
@@ -108,9 +108,9 @@ fn named(
             }
         },
     };
-    let found = || Found {
+    let found = || ListedFile {
         identity: Some(Identity::from(&inode)),
-        ..Found::new(path.to_owned(), inode.size.0, counts)
+        ..ListedFile::new(path.to_owned(), inode.size.0, counts)
     };
     if seen.insert((inode.device, inode.number)) {
         listing.file(inode.size.0, counts, found)

@@ -21,7 +21,7 @@ use super::dump::Dump;
 use super::room::{self, MemoryNeed};
 use crate::acting::listed::plan;
 use crate::acting::number;
-use crate::commands::files::{Found, Show, is_not_opened};
+use crate::commands::files::{ListedFile, Show, is_not_opened};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use cachewise_cli::output::{self, tell};
@@ -343,10 +343,10 @@ impl Guard<'_> {
         for (_, held) in self.held {
             let note = format!("{} would be locked", number(held.counts.cached.0, "page"));
             listing.changed(
-                Found {
+                ListedFile {
                     before: Some(Ok(held.counts.cached.0)),
                     note: Some(note),
-                    ..Found::new(held.path, held.size.0, Ok(held.counts))
+                    ..ListedFile::new(held.path, held.size.0, Ok(held.counts))
                 },
                 u64::max,
             )?;

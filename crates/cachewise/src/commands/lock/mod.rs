@@ -20,7 +20,7 @@ use cachewise_units::{ByteRange, Pages, escaped};
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::{self, Purpose, each_file};
 use crate::acting::{moving, number, status};
-use crate::commands::files::{Found, unknown_reason};
+use crate::commands::files::{ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Lock;
@@ -29,7 +29,7 @@ use room::MemoryNeed;
 
 /// Result for one file.
 struct Done {
-    found: Found,
+    found: ListedFile,
     /// Pages that are, or would be, locked.
     pages: Pages,
     /// The same, by what is resident.
@@ -193,7 +193,7 @@ fn planned(arguments: &Lock, pick: Pick, interrupt: &Interrupt) -> Result<Memory
     each_file(
         paths,
         select,
-        Purpose::Look,
+        Purpose::Examine,
         interrupt.flag(),
         look,
         |done| {
@@ -230,10 +230,10 @@ fn one(
         states: None,
     };
     Ok(Done {
-        found: Found {
+        found: ListedFile {
             before: Some(lock.before().map(|pages| pages.0).map_err(unknown_reason)),
             note: Some(format!("{} locked", number(locked.0, "page"))),
-            ..Found::new(path.to_owned(), inode.size.0, Ok(counts))
+            ..ListedFile::new(path.to_owned(), inode.size.0, Ok(counts))
         },
         pages: locked,
         wanted: MemoryNeed::default(),
@@ -257,10 +257,10 @@ fn refused(
         states: None,
     });
     Ok(Done {
-        found: Found {
+        found: ListedFile {
             before: Some(counts.map(|counts| counts.cached.0)),
             note: Some("not locked: RLIMIT_MEMLOCK is too small".to_owned()),
-            ..Found::new(path.to_owned(), inode.size.0, counts)
+            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
         },
         pages: Pages::ZERO,
         wanted: MemoryNeed::default(),
@@ -289,10 +289,10 @@ fn would(
         states: None,
     });
     Ok(Done {
-        found: Found {
+        found: ListedFile {
             before: Some(counts.map(|counts| counts.cached.0)),
             note: Some(format!("{} would be locked", number(pages.0, "page"))),
-            ..Found::new(path.to_owned(), inode.size.0, counts)
+            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
         },
         pages,
         wanted,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_model::{Field, Part, Place, Row, STAT_COLUMNS, field};
+use cachewise_model::{Field, Part, Row, STAT_COLUMNS, TablePlace, field};
 use cachewise_tui::ViewKind;
 use clap::Args;
 
@@ -82,7 +82,7 @@ impl Of {
             Of::Cgroups => Part::Cgroup,
             Of::Devices => Part::Device,
         };
-        let shown = part.columns(Place::Recording).into_iter();
+        let shown = part.columns(TablePlace::Recording).into_iter();
         let numbers = shown.map(|shown| shown.field);
         field("time")
             .into_iter()

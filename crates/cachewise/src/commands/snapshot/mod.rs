@@ -23,7 +23,7 @@ use crate::acting::listed::{nothing, plan};
 use crate::acting::pool::{Done, Purpose, each_file, threads};
 use crate::acting::{moving, number, status};
 use crate::columns::fields;
-use crate::commands::files::{Found, Show, unknown_reason};
+use crate::commands::files::{ListedFile, Show, unknown_reason};
 use crate::interrupt::{Interrupt, Stop};
 use crate::options::{Output, Select};
 use crate::progress::Meter;
@@ -127,7 +127,7 @@ fn write<W: Write>(
     each_file(
         paths,
         select,
-        Purpose::Look,
+        Purpose::Examine,
         interrupt.flag(),
         look,
         |done| {
@@ -200,7 +200,7 @@ fn bring_back(
     let meter = Meter::new();
     let progress = moving(&meter);
     let telling = Telling::new(&meter);
-    let nobody_tells = Mutex::new(None);
+    let unknown_residency = Mutex::new(None);
     let each = |entry: &SnapshotEntry, outcome: FileOutcome<'_>| {
         meter.file();
         match outcome {
@@ -213,7 +213,7 @@ fn bring_back(
                     telling.tell(&format!("{}: {short}", escaped(&entry.path)));
                 }
                 if let Err(why) = warmed.after.and(warmed.before) {
-                    *locked(&nobody_tells) = Some(why);
+                    *locked(&unknown_residency) = Some(why);
                 }
             }
         }
@@ -244,7 +244,7 @@ fn bring_back(
     );
     line += &beyond(restored.beyond);
     tell(&line);
-    if let Some(why) = *locked(&nobody_tells) {
+    if let Some(why) = *locked(&unknown_residency) {
         tell(&unknown_of(restored.unknown, why));
     }
     left_alone(&restored.skipped);
@@ -313,7 +313,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     let meter = Meter::new();
     let telling = Telling::new(&meter);
     let (mut pages, mut absent, mut cut) = (Pages::ZERO, Pages::ZERO, Pages::ZERO);
-    let (mut files, mut unknown, mut nobody_tells) = (0u64, 0u64, None);
+    let (mut files, mut unknown, mut unknown_residency) = (0u64, 0u64, None);
     let mut left = Skipped::default();
     let reader = read(file)?;
     let interrupt = Interrupt::catch()?;
@@ -334,7 +334,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
             Fate::Unknown(error) => match error.unknown() {
                 Some(why) if why.is_of_caller() => {
                     unknown += 1;
-                    nobody_tells = Some(why);
+                    unknown_residency = Some(why);
                     absent += difference.before;
                 }
                 _ => {
@@ -371,7 +371,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
         number(files, "file"),
         beyond(cut)
     ));
-    if let Some(why) = nobody_tells {
+    if let Some(why) = unknown_residency {
         tell(&unknown_of(unknown, why));
     }
     Ok(status(&interrupt, left.total() + unknown > 0))
@@ -438,7 +438,7 @@ fn compare(
     Ok(output::status(totals.unknown > 0))
 }
 
-fn found(difference: FileDiff) -> Found {
+fn found(difference: FileDiff) -> ListedFile {
     let mut notes = Vec::new();
     let mut counts = Ok(Counts {
         total: difference.after,
@@ -465,9 +465,9 @@ fn found(difference: FileDiff) -> Found {
     if difference.lost > Pages::ZERO {
         notes.push(format!("-{}", difference.lost));
     }
-    Found {
+    ListedFile {
         before: Some(Ok(difference.before.0)),
         note: (!notes.is_empty()).then(|| notes.join(", ")),
-        ..Found::new(difference.path, 0, counts)
+        ..ListedFile::new(difference.path, 0, counts)
     }
 }

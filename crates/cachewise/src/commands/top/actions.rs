@@ -17,7 +17,7 @@ use cachewise_tui::{Act, FileName, Machine, ProcessName, Verb};
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::commands::files::{Found, unknown_reason};
+use crate::commands::files::{ListedFile, unknown_reason};
 
 const ANOTHER: &str = "another file has replaced it";
 
@@ -84,7 +84,7 @@ impl Machine for Actions {
                 None => return missing(Reason::ResidencyNotRead),
             },
         };
-        Found::new(name.path.clone(), inode.size.0, counts)
+        ListedFile::new(name.path.clone(), inode.size.0, counts)
             .row()
             .residency
     }

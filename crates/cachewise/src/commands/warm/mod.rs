@@ -16,7 +16,7 @@ use cachewise_units::{ByteRange, Bytes, Pages};
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::threads;
 use crate::acting::{moving, number, status};
-use crate::commands::files::{Found, unknown_reason};
+use crate::commands::files::{ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Warm;
@@ -24,7 +24,7 @@ use cachewise_cli::output::{FAILED, tell};
 
 /// Result for one file.
 struct Warmed {
-    found: Found,
+    found: ListedFile,
     read: Bytes,
     /// Bytes requested of a file whose earlier residency is unknown.
     asked: Bytes,
@@ -130,11 +130,11 @@ fn one(
     };
     let (read, asked) = apart(warmed.read, warmed.before);
     Ok(Warmed {
-        found: Found {
+        found: ListedFile {
             brief: warmed.short.as_ref().map(WarmShortfall::brief),
             before: Some(warmed.before.map(|pages| pages.0).map_err(unknown_reason)),
             note,
-            ..Found::new(path.to_owned(), inode.size.0, counts)
+            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
         },
         read,
         asked,
@@ -148,13 +148,13 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
     let pages = missing.absent;
     let (read, asked) = apart(missing.read, missing.before);
     Ok(Warmed {
-        found: Found {
+        found: ListedFile {
             before: Some(missing.before.map(|pages| pages.0).map_err(unknown_reason)),
             note: (pages > Pages::ZERO).then(|| match missing.before {
                 Ok(_) => format!("{} would be read", number(pages.0, "page")),
                 Err(_) => format!("{} would be requested", number(pages.0, "page")),
             }),
-            ..Found::new(
+            ..ListedFile::new(
                 path.to_owned(),
                 inode.size.0,
                 missing.before.map_err(unknown_reason).map(|before| Counts {

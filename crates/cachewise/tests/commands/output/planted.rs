@@ -14,15 +14,15 @@ const HARDLINKS: &str = "/proc/sys/fs/protected_hardlinks";
 const REGULAR: &str = "/proc/sys/fs/protected_regular";
 
 /// A directory for all, as /tmp is, and a file of root's in another one.
-struct Place {
+struct SharedDirectory {
     scratch: Scratch,
     shared: PathBuf,
     secret: PathBuf,
     recording: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl SharedDirectory {
+    fn new() -> SharedDirectory {
         let scratch = Scratch::new();
         let shared = scratch.path("shared");
         fs::create_dir(&shared).expect("the disk has room");
@@ -30,7 +30,7 @@ impl Place {
         let recording = scratch.path("a.rec");
         Ended::of(cachewise(["record", "-q", "-d", "0.1"]).arg(&recording)).expect(0, "recorded");
         let secret = scratch.path("secret");
-        let place = Place {
+        let place = SharedDirectory {
             scratch,
             shared,
             secret,
@@ -83,7 +83,7 @@ fn denied(outputs: Vec<(&'static str, Ended)>) {
 }
 
 pub fn symbolic_links() {
-    let place = Place::new();
+    let place = SharedDirectory::new();
     let link = place.shared.join("report.csv");
     symlink(&place.secret, &link).expect("the disk has room");
     lchown(&link, Some(OTHER), Some(OTHER)).expect("we are root");
@@ -119,7 +119,7 @@ pub fn symbolic_links() {
 }
 
 pub fn hard_links() {
-    let place = Place::new();
+    let place = SharedDirectory::new();
     let link = place.shared.join("report.csv");
     let plant = || Ended::of(as_nobody().arg("ln").arg(&place.secret).arg(&link));
     fs::set_permissions(place.scratch.directory(), Permissions::from_mode(0o755)).expect("ours");
@@ -157,7 +157,7 @@ pub fn hard_links() {
 }
 
 pub fn files() {
-    let place = Place::new();
+    let place = SharedDirectory::new();
     let planted = place.shared.join("report.csv");
     // (fs.protected_regular, mode of the directory, whether a file of another user may be written)
     for (value, mode, is_allowed) in [

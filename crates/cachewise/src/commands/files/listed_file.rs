@@ -15,7 +15,7 @@ pub const MEMORY: &str = "[memory]";
 
 /// A file, and what of it is resident.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct ListedFile {
     pub path: PathBuf,
     /// Another way to it, where the path may lead elsewhere.
     pub link: Option<PathBuf>,
@@ -54,10 +54,10 @@ impl From<&Inode> for Identity {
     }
 }
 
-impl Found {
+impl ListedFile {
     /// A file of this size.
-    pub fn new(path: PathBuf, size: u64, counts: Result<Counts, Reason>) -> Found {
-        Found {
+    pub fn new(path: PathBuf, size: u64, counts: Result<Counts, Reason>) -> ListedFile {
+        ListedFile {
             path,
             link: None,
             identity: None,

@@ -22,7 +22,7 @@ use crate::table::each;
 const NAMES_LAST: Duration = Duration::from_secs(60);
 
 /// State between intervals.
-pub(crate) struct Stretches {
+pub(crate) struct Intervals {
     grace: Grace,
     /// Totals up to the last interval.
     pub(crate) total: Booked,
@@ -37,9 +37,9 @@ pub(crate) struct Stretches {
     pub(crate) forgotten: u64,
 }
 
-impl Stretches {
+impl Intervals {
     pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Stretches {
+        Ok(Intervals {
             grace: Grace::new()?,
             total: Booked::default(),
             lost: Lost::default(),
@@ -236,7 +236,7 @@ mod tests {
                 .update(&key, &sent.to_ne_bytes(), MapFlags::ANY)
                 .unwrap();
         }
-        Stretches::forget_file_systems(&table, 50).unwrap();
+        Intervals::forget_file_systems(&table, 50).unwrap();
         let mut left = Vec::new();
         each(&table, |key, _| {
             left.push(Raw::new(key, "key", 8)?.u64(0));

@@ -24,7 +24,7 @@ const PAGES: u64 = 16;
 /// A probe on the whole system, or the reason why there is none.
 fn watch(name: &str, max_rows: u32) -> Option<Probe> {
     let mut options = Options::new(Scope::System, Detail::Rows);
-    options.stretches = true;
+    options.intervals = true;
     options.max_rows = max_rows;
     match Probe::attach(&options) {
         Ok(probe) => Some(probe),
@@ -276,8 +276,8 @@ fn a_process_id_that_is_used_again_is_another_process() {
 }
 
 #[test]
-fn a_stretch_has_what_was_done_in_it_and_no_more() {
-    let Some(mut probe) = watch("stretches", 4096) else {
+fn an_interval_has_what_was_done_in_it_and_no_more() {
+    let Some(mut probe) = watch("intervals", 4096) else {
         return;
     };
     let files = Files::new(1);
@@ -306,7 +306,7 @@ fn a_stretch_has_what_was_done_in_it_and_no_more() {
         );
         assert!(
             me.cpu_time.as_secs() < 60 && me.read_call_bytes < Bytes(1 << 30),
-            "its account is that of the stretch: {me:?}"
+            "its account is that of the interval: {me:?}"
         );
         if pages > 0 {
             let name = snapshot
@@ -317,7 +317,7 @@ fn a_stretch_has_what_was_done_in_it_and_no_more() {
             assert_eq!(
                 name.as_deref().and_then(Path::file_name),
                 files.path(0).file_name(),
-                "a file has its name in each stretch in which it is used"
+                "a file has its name in each interval in which it is used"
             );
         }
     }
