@@ -14,13 +14,10 @@ struct again_key {
 	u32 task, started;
 };
 
-/* A bit for each page: `missed` was inserted for the call, `used` was inserted ahead of it and then found by it. */
-struct again {
-	struct call call;
-	u64 missed, used;
-};
-
-/* The oldest entries are dropped. They belong to calls that are over, unless 4 GiB were inserted since. */
+/*
+ * Chunks that have no room in the task's state. The oldest entries are dropped. They belong to calls that are over,
+ * unless 4 GiB were inserted since.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -41,22 +38,70 @@ static __always_inline bool is_numbered(struct task_struct *task, struct task_st
 	return nr == NR_io_uring_enter && state->epoch && !(task->flags & PF_IO_WORKER);
 }
 
-/* The record of a chunk of a task's call, or of an io_uring request, whose address replaces the task in the key. */
-static __always_inline struct again *again_of(const struct call *call, u64 chunk, u32 task, u32 started)
+static __always_inline bool is_of(const struct again *again, const struct call *call)
+{
+	return same_call(&again->call, call->mapping, call->serial, call->nr, call->epoch);
+}
+
+/* Where the task's state holds a chunk of a call, if it holds it. */
+static __always_inline struct recent *recent_of(struct task_state *state, u64 chunk)
+{
+	return &state->recent[chunk & (RECENT - 1)];
+}
+
+/*
+ * The record of a chunk of a task's call, or of an io_uring request, whose address replaces the task in the key and
+ * which has no state.
+ */
+static __always_inline struct again *again_of(struct task_state *state, const struct call *call, u64 chunk, u32 task,
+					      u32 started)
 {
 	struct again_key key = { call->mapping, chunk, task, started };
-	struct again *found = bpf_map_lookup_elem(&calls, &key), fresh = { *call, 0, 0 };
+	struct again *found, fresh = { *call, 0, 0 };
 
-	if (found && same_call(&found->call, call->mapping, call->serial, call->nr, call->epoch))
+	if (state) {
+		struct recent *recent = recent_of(state, chunk);
+
+		if (!is_of(&recent->again, call)) {
+			recent->chunk = chunk;
+			recent->again = fresh;
+		}
+		if (recent->chunk == chunk)
+			return &recent->again;
+	}
+	found = bpf_map_lookup_elem(&calls, &key);
+	if (found) {
+		/* of an earlier call: the task is in this one now */
+		if (!is_of(found, call))
+			*found = fresh;
 		return found;
+	}
 	bpf_map_update_elem(&calls, &key, &fresh, BPF_ANY);
 	return bpf_map_lookup_elem(&calls, &key);
+}
+
+/* As above; NULL: there is none. */
+static __always_inline struct again *find_again(struct task_state *state, const struct call *call, u64 chunk, u32 task,
+						u32 started)
+{
+	struct again_key key = { call->mapping, chunk, task, started };
+	struct again *found;
+
+	if (state) {
+		struct recent *recent = recent_of(state, chunk);
+
+		if (recent->chunk == chunk && is_of(&recent->again, call))
+			return &recent->again;
+	}
+	found = bpf_map_lookup_elem(&calls, &key);
+	return found && is_of(found, call) ? found : NULL;
 }
 
 /* As ahead_range, for a call that may not have reached the pages that it finds. */
 struct use {
 	struct ahead_range range;
 	struct call call;
+	struct task_state *state;
 };
 
 static long use_step(u32 i, void *context)
@@ -69,7 +114,7 @@ static long use_step(u32 i, void *context)
 	if (lo > use->range.hi)
 		return 1;
 	bits = ahead_take_chunk(&use->range, lo);
-	if (bits && (again = again_of(&use->call, lo >> CHUNK_SHIFT, task->pid, (u32)task->start_time)))
+	if (bits && (again = again_of(use->state, &use->call, lo >> CHUNK_SHIFT, task->pid, (u32)task->start_time)))
 		again->used |= bits;
 	return 0;
 }
@@ -102,6 +147,7 @@ ONCE u64 ahead_use(struct task_state *state)
 	if (!read->call.mapping || is_one_page(read) || !is_numbered(task, state, read->call.nr))
 		return ahead_take_range(&use.range);
 	use.call = read->call;
+	use.state = state;
 	bpf_loop(1 << 14, use_step, &use, 0); /* a read returns 2 GiB at most */
 	return use.range.taken;
 }
@@ -113,6 +159,7 @@ struct come {
 	u32 task, started; /* of the call; or the request's address */
 	u32 cancelled;	   /* they were not inserted after all */
 	u32 padding;
+	struct task_state *state; /* NULL: of an io_uring request */
 };
 
 static long come_step(u32 i, void *context)
@@ -123,7 +170,7 @@ static long come_step(u32 i, void *context)
 
 	if (lo > come->hi)
 		return 1;
-	again = again_of(&come->call, lo >> CHUNK_SHIFT, come->task, come->started);
+	again = again_of(come->state, &come->call, lo >> CHUNK_SHIFT, come->task, come->started);
 	if (!again)
 		return 0;
 	bits = chunk_bits(lo, come->hi, &count);
@@ -155,6 +202,7 @@ ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 	set_call(&come.call, state->pending.mapping, task->ioac.syscr, nr, state->epoch);
 	come.task = task->pid;
 	come.started = (u32)task->start_time;
+	come.state = state;
 	come.lo = lo;
 	come.hi = hi;
 	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
@@ -176,6 +224,7 @@ ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
 	if (!state)
 		return 0;
 	come.call = state->pending;
+	come.state = state;
 	come.task = task->pid;
 	come.started = (u32)task->start_time;
 	come.lo = lo;

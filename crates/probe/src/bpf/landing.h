@@ -95,6 +95,7 @@ ONCE int cut_flight(struct task_state *state, u64 id, u64 cut)
 	reach->started = id >> 32;
 	reach->left = flight->left;
 	walk.reach = reach;
+	walk.state = NULL;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
 	/* inserted pages that the read did not reach are readahead */
 	unserved = flight->end - cut + 1;

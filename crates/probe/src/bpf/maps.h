@@ -58,7 +58,7 @@ struct {
 } rows SEC(".maps");
 
 /*
- * With intervals (`config.stretches`) rows are made in this table while `side` is 1. User space flips `side`,
+ * With intervals (`config.intervals`) rows are made in this table while `side` is 1. User space flips `side`,
  * waits until no program that saw the old value still runs, and then owns one table: counts of the meantime are
  * in the other one, so nothing has to be subtracted and nothing can be lost.
  */
@@ -218,6 +218,19 @@ struct aio_read {
 	struct iocb iocb;
 };
 
+/* A bit for each page: `missed` was inserted for the call, `used` was inserted ahead of it and then found by it. */
+struct again {
+	struct call call;
+	u64 missed, used;
+};
+
+/* The chunks of the latest call: as many as most calls read. */
+#define RECENT 2
+struct recent {
+	u64 chunk;
+	struct again again;
+};
+
 /* Pages start..=end of a read, of which it reached those below `cut`. */
 struct reach {
 	struct call call;
@@ -296,6 +309,7 @@ struct task_state {
 	/* their results */
 	struct result read_result, write_result;
 	struct reach reach;
+	struct recent recent[RECENT];
 	u64 pending_account, pending_pos, pending_bytes; /* 0 bytes: not known */
 	/* the latest request of io_submit(2) */
 	struct aio_read aio;

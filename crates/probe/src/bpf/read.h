@@ -83,6 +83,7 @@ ONCE int set_rest_ahead(struct task_state *state)
 	reach->started = (u32)READ(task, start_time);
 	reach->left = state->pending_left;
 	walk.reach = reach;
+	walk.state = state;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
 	if (reach->gone) {
 		struct row_key key = state->pending_key;

@@ -11,21 +11,21 @@
 /* The walk's state is the task's: programs and what they call have 512 bytes of stack. */
 struct reach_walk {
 	struct reach *reach;
+	struct task_state *state; /* NULL: of an io_uring request */
 };
 
 static long reach_step(u32 i, void *context)
 {
-	struct reach *reach = ((struct reach_walk *)context)->reach;
+	struct reach_walk *walk = context;
+	struct reach *reach = walk->reach;
 	u64 lo = chunk_start(reach->start, i), count, bits, beyond = 0;
-	struct again_key key = { reach->call.mapping, lo >> CHUNK_SHIFT, reach->task, reach->started };
 	struct ahead_range range = { reach->call.mapping, reach->inode_number };
 	struct again *again;
 
 	if (lo > reach->end)
 		return 1;
-	again = bpf_map_lookup_elem(&calls, &key);
-	if (!again || !same_call(&again->call, reach->call.mapping, reach->call.serial, reach->call.nr,
-				 reach->call.epoch))
+	again = find_again(walk->state, &reach->call, lo >> CHUNK_SHIFT, reach->task, reach->started);
+	if (!again)
 		return 0;
 	bits = chunk_bits(lo, reach->end, &count);
 	if (reach->cut <= lo)
@@ -99,6 +99,7 @@ ONCE int settle_read(struct task_state *state)
 	reach->started = (u32)READ(task, start_time);
 	reach->left = request->left;
 	walk.reach = reach;
+	walk.state = state;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
 	if (request->used && reach->cut <= request->start) {
 		struct ahead_range range = { request->call.mapping, request->inode_number };
