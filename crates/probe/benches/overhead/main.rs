@@ -27,14 +27,17 @@
 //! - `files` consists of system calls: no compiler runs between them, so it is the worst case of
 //!   a build, and each file costs `run` a new row. `compile` is a real build.
 //! - The first round checks the counts of the probe: a probe that does not count costs nothing.
+//! - In three more blocks of each variant the kernel takes the time of the programs: `in the kernel`.
 //!
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the table there too.
 //! Without `--bench`, as under `cargo test --benches`, it is one short round that only shows that it works.
 //!
 //! # Layout
 //! - `variant`: what is attached; `work`: the loads.
-//! - `measurement`: blocks and pairs; `machine`: CPU time, the work's and others'; `table`: the ratios.
+//! - `measurement`: blocks and pairs; `clocked`: time of the programs by the kernel's account.
+//! - `machine`: CPU time, the work's and others'; `table`: the ratios.
 
+mod clocked;
 mod machine;
 mod measurement;
 #[path = "../support/number.rs"]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use cachewise_model::Counter;
 
+use crate::clocked::Clocked;
 use crate::machine::{Machine, load};
 use crate::variant::{Attached, VARIANTS, Variant};
 use crate::work::Work;
@@ -21,7 +22,12 @@ pub struct Ratios {
     pub variant: Variant,
     pub cpu: Vec<f64>,
     pub wall: Vec<f64>,
+    /// Nanoseconds of the probe's programs in the kernel for each operation.
+    pub kernel: Vec<f64>,
 }
+
+/// Blocks of each variant in which the kernel takes the time of the programs.
+const CLOCKED: usize = 3;
 
 pub struct Measurement {
     pub off: Vec<Sample>,
@@ -39,16 +45,22 @@ pub fn measure(work: &mut dyn Work, rounds: usize, length: Duration) -> Outcome<
         variant,
         cpu: Vec::new(),
         wall: Vec::new(),
+        kernel: Vec::new(),
     });
     let load_before = load();
     let before = Machine::now()?;
     for round in 0..rounds {
-        let mut previous = block(work, operations, Variant::Off, false)?;
+        let (mut previous, _) = block(work, operations, Variant::Off, Beside::Nothing)?;
         off.push(previous);
         for place in 0..VARIANTS.len() {
             let ratios = &mut ratios[(place + round) % VARIANTS.len()];
-            let on = block(work, operations, ratios.variant, round == 0)?;
-            let next = block(work, operations, Variant::Off, false)?;
+            let check = if round == 0 {
+                Beside::Check
+            } else {
+                Beside::Nothing
+            };
+            let (on, _) = block(work, operations, ratios.variant, check)?;
+            let (next, _) = block(work, operations, Variant::Off, Beside::Nothing)?;
             ratios.cpu.push(2.0 * on.cpu / (previous.cpu + next.cpu));
             ratios
                 .wall
@@ -58,6 +70,12 @@ pub fn measure(work: &mut dyn Work, rounds: usize, length: Duration) -> Outcome<
         }
     }
     let (others, stolen) = Machine::now()?.since(&before);
+    for _ in 0..CLOCKED.min(rounds) {
+        for ratios in &mut ratios {
+            let (_, kernel) = block(work, operations, ratios.variant, Beside::Clock)?;
+            ratios.kernel.push(kernel);
+        }
+    }
     Ok(Measurement {
         off,
         ratios: ratios.into(),
@@ -86,22 +104,37 @@ fn calibrate(work: &mut dyn Work, block: Duration) -> Outcome<Option<u64>> {
     }
 }
 
-/// One block. `check`: ask the probe afterwards whether it saw it.
+/// Extra work of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// Ask the probe afterwards whether it saw the work.
+    Check,
+    /// Take the time of the programs in the kernel.
+    Clock,
+}
+
+/// One block; and the nanoseconds of the programs in the kernel for each operation, with [`Beside::Clock`].
 fn block(
     work: &mut dyn Work,
     operations: Option<u64>,
     variant: Variant,
-    check: bool,
-) -> Outcome<Sample> {
+    beside: Beside,
+) -> Outcome<(Sample, f64)> {
     work.reset()?;
     let mut attached = variant.attach(work.clock())?;
     std::thread::sleep(PAUSE);
     if work.warms_up() {
         work.run(operations.map(|count| (count / 10).max(1)))?;
     }
+    let clocked = (beside == Beside::Clock).then(Clocked::start).transpose()?;
     let (sample, done) = timed(work, operations)?;
+    let kernel = match &clocked {
+        Some(clocked) => clocked.nanoseconds()? as f64 / done as f64,
+        None => 0.0,
+    };
     match &mut attached {
-        Attached::Probe(probe) if check => {
+        Attached::Probe(probe) if beside == Beside::Check => {
             let seen = probe.snapshot()?.total;
             let pages = seen[Counter::ReadRequestedPages] + seen[Counter::FaultRequests];
             let expected = work.pages(done);
@@ -120,7 +153,7 @@ fn block(
     if was_on {
         std::thread::sleep(PAUSE);
     }
-    Ok(sample)
+    Ok((sample, kernel))
 }
 
 fn timed(work: &mut dyn Work, operations: Option<u64>) -> Outcome<(Sample, u64)> {

@@ -8,8 +8,8 @@ use crate::variant::Variant;
 use crate::work::Work;
 
 pub const HEAD: &str = "\
-| workload | variant | CPU on/off | quartiles | wall on/off | quartiles | CPU per operation | goal |
-|---|---|---|---|---|---|---|---|
+| workload | variant | CPU on/off | quartiles | wall on/off | quartiles | CPU per operation | in the kernel | goal |
+|---|---|---|---|---|---|---|---|---|
 ";
 
 pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
@@ -28,7 +28,7 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
             .collect::<Vec<_>>(),
     );
     let mut text = format!(
-        "| {} | off | | | | | {} ({} wall), a {} | |\n",
+        "| {} | off | | | | | {} ({} wall), a {} | | |\n",
         work.name(),
         time(off),
         time(wall),
@@ -65,15 +65,24 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "| | {} | {} | {} | {}{} | {goal} |",
+            "| | {} | {} | {} | {}{} | {} | {goal} |",
             ratios.variant.name(),
             summary(&ratios.cpu),
             summary(&ratios.wall),
             if added < 0.0 { "-" } else { "+" },
             time(added.abs()),
+            kernel(median(&ratios.kernel)),
         );
     }
     text
+}
+
+/// Of `empty`, which holds no descriptor of its programs, it is not known.
+fn kernel(nanoseconds: f64) -> String {
+    match nanoseconds {
+        0.0 => "-".to_owned(),
+        n => time(n),
+    }
 }
 
 /// CPU time of other programs while a kind of work was measured.
