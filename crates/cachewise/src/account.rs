@@ -11,7 +11,7 @@ use std::time::Duration;
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
     CgroupRow, Count, Counter, Exit, FileNumber, FileRow, Interval, Ledger, Lost, Measured,
-    Missing, ProcessRow, Reason, System,
+    Missing, ProcessRow, Reason, System, Use,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -64,9 +64,31 @@ pub fn fill(
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
     (processes, interval.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
     interval.cgroups = cgroup_rows(snapshot, &cgroup_names, interval.page());
+    interval.uses = uses(snapshot, &files, &processes);
     interval.lost = lost(snapshot);
     interval.mark_contradictions();
     Identities { files, processes }
+}
+
+/// The use of files by processes, by the indexes of their rows.
+fn uses(
+    snapshot: &Snapshot,
+    files: &[Option<FileId>],
+    processes: &[Option<ProcessId>],
+) -> Vec<Use> {
+    fn places<K: Copy + Hash + Eq>(ids: &[K]) -> HashMap<K, usize> {
+        ids.iter().copied().zip(0..).collect()
+    }
+    let (files, processes) = (places(files), places(processes));
+    let used = snapshot.rows.iter().filter(|row| row.process.is_some());
+    used.filter_map(|row| {
+        Some(Use {
+            process: processes.get(&row.process).copied(),
+            file: *files.get(&row.file)?,
+            ledger: of_tasks(row.ledger.clone()),
+        })
+    })
+    .collect()
 }
 
 /// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.
@@ -363,6 +385,11 @@ fn exit(status: u32) -> Exit {
     }
 }
 
+/// The counts of each control group, by the lower half of its id.
+pub fn group_ledgers(snapshot: &Snapshot) -> HashMap<u32, Ledger> {
+    sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup))
+}
+
 /// The control groups of a snapshot's processes, the heaviest first.
 pub fn cgroup_rows(
     snapshot: &Snapshot,
@@ -370,7 +397,7 @@ pub fn cgroup_rows(
     page: PageSize,
 ) -> Vec<CgroupRow> {
     let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
-    let sums = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
+    let sums = group_ledgers(snapshot);
     let mut rows: Vec<CgroupRow> = sums
         .into_iter()
         .map(|(id, ledger)| CgroupRow {
@@ -387,6 +414,7 @@ pub fn cgroup_rows(
                 }),
             ledger: of_tasks(ledger),
             system: System::default(),
+            memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         })
         .collect();
     heaviest_groups_first(&mut rows, page);

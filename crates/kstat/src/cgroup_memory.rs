@@ -1,6 +1,7 @@
 //! [`CgroupMemory`]: memory and memory events of a control group.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use cachewise_units::{Bytes, Pages};
 
@@ -18,6 +19,8 @@ pub struct CgroupMemory {
     pub used: Option<Bytes>,
     /// Its own limit; also `None` without a limit.
     pub limit: Option<Bytes>,
+    /// The file that sets this limit: of `memory.max` and `memory.high` the lower one.
+    pub limit_path: Option<PathBuf>,
     /// Number of times it hit a limit of its own and pages were reclaimed.
     pub limit_reached: Option<u64>,
     /// OOM kills.
@@ -183,10 +186,12 @@ impl CgroupFiles {
                 memory.swap = self.number("memory.swap.current")?.map(Bytes);
                 let max = self.limit("memory.max")?;
                 let high = self.limit("memory.high")?;
-                memory.limit = match (max, high) {
-                    (Some(max), Some(high)) => Some(max.min(high)),
-                    (max, high) => max.or(high),
-                };
+                let named = [(max, "memory.max"), (high, "memory.high")].into_iter();
+                let tightest = named
+                    .filter_map(|(limit, name)| Some((limit?, name)))
+                    .min_by_key(|(limit, _)| *limit);
+                memory.limit = tightest.map(|(limit, _)| limit);
+                memory.limit_path = tightest.map(|(_, name)| self.path(name));
             }
             _ => {
                 memory.limit_reached = self.number("memory.failcnt")?;
@@ -194,6 +199,7 @@ impl CgroupFiles {
                 memory.oom_kills = control.and_then(|text| pairs(&text).get("oom_kill").copied());
                 memory.swap = bytes("total_swap");
                 memory.limit = self.limit("memory.limit_in_bytes")?;
+                memory.limit_path = memory.limit.map(|_| self.path("memory.limit_in_bytes"));
             }
         }
         Ok(Some(memory))
@@ -235,6 +241,11 @@ mod tests {
     fn memory_of_version_1_includes_descendants() {
         let memory = memory("linux-6.18", "limited");
         assert_eq!(memory.limit, Some(Bytes(64 << 20)), "its own limit");
+        let path = memory.limit_path.as_deref();
+        assert!(
+            path.is_some_and(|path| path.ends_with("limited/memory.limit_in_bytes")),
+            "the file that sets it: {path:?}"
+        );
         assert!(
             memory.used <= memory.limit && memory.used > Some(Bytes(32 << 20)),
             "up to its limit: {memory:?}"
@@ -263,6 +274,11 @@ mod tests {
             memory.limit,
             Some(Bytes(512 << 20)),
             "the lower of max and high"
+        );
+        let path = memory.limit_path.as_deref();
+        assert!(
+            path.is_some_and(|path| path.ends_with("db.service/memory.high")),
+            "the file that sets it: {path:?}"
         );
         assert_eq!(memory.limit_reached, Some(1302), "max and high together");
         assert_eq!(memory.scanned, Some(Pages(402_118)), "reclaim's work");

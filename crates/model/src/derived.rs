@@ -87,11 +87,17 @@ impl Ledger {
             .plus(self.get(Counter::DirectWriteBytes))
     }
 
+    /// Pages fetched from the storage of the file system: inserted to be read.
+    #[must_use]
+    pub fn fetched_pages(&self) -> Count {
+        self.sum_of(&Counter::FETCHES)
+    }
+
     /// Bytes fetched from the storage of the file system: pages inserted by reads and readahead, and direct
     /// reads.
     #[must_use]
     pub fn fetched_bytes(&self, page_size: Option<PageSize>) -> Count {
-        let pages = self.sum_of(&Counter::FETCHES);
+        let pages = self.fetched_pages();
         let bytes = match page_size {
             Some(size) => pages.map(|pages| Pages(pages).bytes(size).0),
             // No pages are no bytes, however large a page is.

@@ -25,6 +25,7 @@
 //! - `measure`: numbers of a measurement.
 //! - `system`: numbers of the machine or a control group.
 //! - `interval`, `parts`, `lost`: what was counted in one interval, of a run too, and what was lost; `interval_sum`: sums of them.
+//! - `group_memory`: limits of control groups, and their room for page cache.
 //! - `source`: the machine, and how it was counted. `run`, `exit`: a command or process that was watched.
 //! - `statistics`: statistics of a recording.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
@@ -46,6 +47,7 @@ mod field;
 mod fields;
 mod finding;
 mod findings;
+mod group_memory;
 mod interval;
 mod interval_sum;
 mod kind;
@@ -80,6 +82,7 @@ pub use field::Field;
 pub use fields::FIELDS;
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, Diagnosis, RULES, Rule, blind, diagnose};
+pub use group_memory::Room;
 pub use interval::{Interval, Use};
 pub use interval_sum::Sum;
 pub use kind::Kind;

@@ -189,6 +189,8 @@ pub struct CgroupRow {
     pub ledger: Ledger,
     /// Memory charged to it and its descendants.
     pub system: System,
+    /// The file that sets its own memory limit.
+    pub memory_limit_path: Measured<PathBuf>,
 }
 
 impl CgroupRow {
@@ -198,6 +200,9 @@ impl CgroupRow {
         let earlier = std::mem::replace(self, later);
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
         self.system = earlier.system.followed_by(&self.system);
+        if self.memory_limit_path.missing().is_some() {
+            self.memory_limit_path = earlier.memory_limit_path;
+        }
     }
 
     /// This control group as a row.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::law::Law;
 use crate::measured::{Count, Measured, NOT_MEASURED};
+use crate::parts::CgroupRow;
 use crate::reason::Reason;
 
 /// A command that ran, or a process that was followed, during an interval.
@@ -27,6 +28,8 @@ pub struct Run {
     pub outside_bytes: Count,
     /// The machine around the run.
     pub surroundings: Surroundings,
+    /// Control groups above those of the rows: their limits hold too.
+    pub groups_above: Vec<CgroupRow>,
     /// Checks of rows against independent counts; empty where they were not requested.
     pub row_laws: Vec<Law>,
 }
@@ -43,6 +46,7 @@ impl Run {
             cpu_system_seconds: Measured::Missing(NOT_MEASURED),
             outside_bytes: Measured::Missing(NOT_MEASURED),
             surroundings: Surroundings::new(),
+            groups_above: Vec::new(),
             row_laws: Vec::new(),
         }
     }

@@ -331,6 +331,7 @@ impl RowIn<'_> {
             unit: self.string()?,
             ledger: self.ledger()?,
             system: self.system()?,
+            memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         })
     }
 

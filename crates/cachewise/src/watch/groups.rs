@@ -9,10 +9,11 @@
 //! opening one costs more than reading it.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cachewise_kstat::{CgroupFiles, CgroupMemory, Descriptors, Hierarchy, Kernel, Resource};
-use cachewise_model::{CgroupRow, Count, Ledger, Measured, Missing, Reason, System};
+use cachewise_model::{CgroupRow, Count, Interval, Ledger, Measured, Missing, Reason, System};
 use cachewise_units::{Bytes, Pages};
 use rustix::process::{self, getrlimit};
 
@@ -57,6 +58,8 @@ struct Known {
     /// It was gone at the last reading: another group may have its name by now.
     is_gone: bool,
     used: Option<Bytes>,
+    /// The file that sets its own limit.
+    limit_path: Option<PathBuf>,
     /// Counters since the group was made.
     last: System,
     is_dirty: bool,
@@ -128,6 +131,7 @@ impl Groups {
                 ),
                 is_gone: false,
                 used: None,
+                limit_path: None,
                 last: none_so_far(&self.hierarchy),
                 is_dirty: true,
                 asked: self.named,
@@ -145,6 +149,29 @@ impl Groups {
             .collect();
     }
 
+    /// Fills in the memory of a run's groups, since [`Groups::open`], and the groups above them.
+    pub fn fill(&mut self, interval: &mut Interval, kernel: &Kernel, active: HashMap<u32, Ledger>) {
+        self.refresh_names(kernel, active.keys().copied());
+        let mut read: HashMap<String, CgroupRow> = self
+            .rows(active)
+            .into_iter()
+            .filter_map(|row| Some((row.path.clone().known()?, row)))
+            .collect();
+        let mut names: Vec<String> = Vec::new();
+        for row in &mut interval.cgroups {
+            let Some(name) = row.path.as_ref().known() else {
+                continue;
+            };
+            if let Some(found) = read.remove(name) {
+                names.extend(above(name).map(str::to_owned));
+                row.system = found.system;
+                row.memory_limit_path = found.memory_limit_path;
+            }
+        }
+        let groups = names.iter().filter_map(|name| read.remove(name));
+        interval.run_mut().groups_above = groups.collect();
+    }
+
     /// Rows of all active groups with their counts, and of the others with memory.
     pub fn rows(&mut self, mut active: HashMap<u32, Ledger>) -> Vec<CgroupRow> {
         let now = Instant::now();
@@ -155,10 +182,16 @@ impl Groups {
             .iter()
             .map(|(id, name)| (*id as u32, name))
             .collect();
+        // Limits of the groups above an active one hold for it.
+        let above: HashSet<&str> = active
+            .keys()
+            .filter_map(|id| names.get(id))
+            .flat_map(|name| above(name))
+            .collect();
         for (id, group) in &mut self.known {
             let Some(name) = names.get(id) else { continue };
             let ledger = active.remove(id);
-            let is_awake = ledger.is_some() || group.is_dirty;
+            let is_awake = ledger.is_some() || group.is_dirty || above.contains(name.as_str());
             let mut used = group.used;
             group.files.keep_all(is_awake);
             if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY && !group.is_gone {
@@ -180,7 +213,8 @@ impl Groups {
             };
             let used = group.used;
             let memory = used.map_or(0, |used| used.0);
-            let row = row(Some(name), ledger.unwrap_or_default(), system);
+            let limit = group.limit_path.clone();
+            let row = row(Some(name), ledger.unwrap_or_default(), system, limit);
             if !row.ledger.is_zero() {
                 rows.push(row);
             } else if memory > 0 {
@@ -189,7 +223,7 @@ impl Groups {
         }
         // Counts of groups that are gone, or that did not exist when names were read.
         for ledger in active.into_values() {
-            rows.push(row(None, ledger, System::all_missing(GONE)));
+            rows.push(row(None, ledger, System::all_missing(GONE), None));
         }
         if idle.len() > IDLE_ROWS {
             idle.select_nth_unstable_by_key(IDLE_ROWS, |(memory, _)| std::cmp::Reverse(*memory));
@@ -224,6 +258,7 @@ impl Known {
         self.read = Instant::now();
         self.asked = self.read;
         self.used = memory.used;
+        self.limit_path.clone_from(&memory.limit_path);
         let waiting = [memory.dirty, memory.writeback];
         self.is_dirty = waiting.iter().any(|bytes| *bytes > Some(Bytes(0)));
         self.last = system(&memory);
@@ -291,7 +326,18 @@ fn none_so_far(hierarchy: &Hierarchy) -> System {
     system
 }
 
-fn row(name: Option<&String>, ledger: Ledger, system: System) -> CgroupRow {
+/// The names of the groups above a group, without the root, which has no limit.
+fn above(name: &str) -> impl Iterator<Item = &str> {
+    let ends = name.rmatch_indices('/').map(|(end, _)| end);
+    ends.filter(|end| *end > 0).map(|end| &name[..end])
+}
+
+fn row(
+    name: Option<&String>,
+    ledger: Ledger,
+    system: System,
+    limit_path: Option<PathBuf>,
+) -> CgroupRow {
     CgroupRow {
         path: name.map_or(Measured::Missing(GONE), |name| {
             Measured::Exact(name.clone())
@@ -303,6 +349,8 @@ fn row(name: Option<&String>, ledger: Ledger, system: System) -> CgroupRow {
         },
         ledger: of_tasks(ledger),
         system,
+        memory_limit_path: limit_path
+            .map_or(Measured::not_offered(Reason::NoOwnLimit), Measured::Exact),
     }
 }
 

@@ -24,7 +24,7 @@ use devices::Devices;
 use groups::Groups;
 
 mod devices;
-mod groups;
+pub mod groups;
 #[cfg(test)]
 mod tests;
 pub mod unit;
@@ -212,12 +212,7 @@ fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
 impl Parts {
     /// Fills in counts by process and file; without a probe, only those of groups and devices.
     fn fill(&mut self, interval: &mut Interval, snapshot: Option<&Snapshot>, kernel: &Kernel) {
-        let mut active: HashMap<u32, Ledger> = HashMap::new();
-        if let Some(snapshot) = snapshot {
-            for row in snapshot.rows.iter().filter(|row| row.process.is_some()) {
-                *active.entry(row.cgroup).or_default() += &row.ledger;
-            }
-        }
+        let active = snapshot.map_or_else(HashMap::new, account::group_ledgers);
         self.groups.refresh_names(kernel, active.keys().copied());
         if let Some(snapshot) = snapshot {
             uses(interval, snapshot, self.groups.names(), kernel);

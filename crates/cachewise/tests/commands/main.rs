@@ -9,6 +9,7 @@ mod support;
 mod acts;
 mod acts_lock;
 mod acts_snapshot;
+mod advice;
 mod bench;
 mod case_studies;
 mod cgroup_limit;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         acts,
         acts_lock,
         acts_snapshot,
+        advice,
         bench,
         case_studies,
         cgroup_limit,

@@ -5,6 +5,7 @@
 
 use cachewise_units::Bytes;
 
+use super::pressure::bytes_text;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::interval::Interval;
@@ -99,12 +100,19 @@ fn cold_pages(file: &FileRow, interval: &Interval) -> Option<u64> {
 fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -> String {
     let bytes = Bytes(pages.saturating_mul(interval.page().get()));
     let around = interval.surroundings();
+    let groups = interval.cgroups.iter();
+    let limits = groups
+        .filter_map(|group| interval.limited_group(group.path.as_ref().known()?))
+        .filter(|_| interval.run.is_some())
+        .map(|group| group.system.memory_limit_bytes);
     let memory = [around.cgroup_limit_bytes, around.memory_total_bytes];
-    let memory = memory.into_iter().filter_map(Measured::exact).min();
-    if let Some(memory) = memory.filter(|memory| bytes.0 > *memory) {
+    let memory = memory.into_iter().chain(limits);
+    let memory = memory.filter(|memory| memory.known().is_some());
+    let memory = memory.min_by_key(|memory| memory.known());
+    if let Some(memory) = memory.filter(|memory| Some(bytes.0) > memory.known()) {
         return format!(
             "{bytes} do not fit into {} of memory: read less, or expect it to be cold every time",
-            Bytes(memory)
+            bytes_text(memory)
         );
     }
     let mut step = if interval.run.is_none() {

@@ -2,7 +2,7 @@
 
 use cachewise_units::Bytes;
 
-use super::pressure::{is_at_limit, of_their_own, refaults};
+use super::pressure::{is_at_limit, limit_text, of_their_own, refaults_of};
 use crate::finding::{Finding, Severity};
 use crate::interval::Interval;
 use crate::parts::CgroupRow;
@@ -30,32 +30,22 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
 
 fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
     let system = &group.system;
-    let limit = system.memory_limit_bytes.known()?;
+    system.memory_limit_bytes.known()?;
     let name = group.path.as_ref().exact()?;
     let killed = system.oom_kills.exact() > Some(0);
-    if !killed && !is_at_limit(group) {
-        return None;
-    }
-    let came_back = refaults(system);
+    let came_back = refaults_of(group);
     let worth = WORTH_REFAULTS.pages_ceil(interval.page()).0;
-    let costs = came_back.exact() >= Some(worth);
-    let (severity, title) = match (killed, costs) {
-        (true, _) => (
-            Severity::Warn,
-            "a control group is out of memory: a process was killed",
-        ),
-        (false, true) => (
-            Severity::Warn,
-            "a control group is at its memory limit, and what is put out comes back",
-        ),
-        (false, false) => (
-            Severity::Info,
-            "a control group is at its memory limit: each new page puts out another",
-        ),
+    let title = if killed {
+        "a control group is out of memory: a process was killed"
+    } else if is_at_limit(group) && came_back.exact() >= Some(worth) {
+        "a control group is at its memory limit: pages are evicted and refaulted"
+    } else {
+        // A stream that passes through a full group costs nothing.
+        return None;
     };
     Some(Finding {
         id: ID,
-        severity,
+        severity: Severity::Warn,
         title: title.to_owned(),
         figures: vec![
             ("memory_used_bytes", system.memory_used_bytes.bytes()),
@@ -65,18 +55,11 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
             ("refault_pages", came_back.pages()),
             ("oom_kills", system.oom_kills.count()),
         ],
-        next_step: if severity == Severity::Warn {
-            format!(
-                "raise the memory limit of control group {name}, now {}, or have its processes work on less \
-                 at a time; cachewise top shows what fills it",
-                Bytes(limit)
-            )
-        } else {
-            format!(
-                "nothing, as long as little comes back; what is read once need not fill control group {name}: \
-                 POSIX_FADV_NOREUSE, POSIX_FADV_DONTNEED"
-            )
-        },
+        next_step: format!(
+            "raise {}, or have its processes work on less at a time; cachewise top shows the files \
+             that fill it",
+            limit_text(group)
+        ),
         subject: Some(name.into()),
     })
 }
@@ -98,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn refaults_make_it_a_warning() {
+    fn refaults_at_the_limit_are_a_warning() {
         let found = check(&machine(50_000, 500, 64 << 20));
         assert_eq!(found[0].severity, Severity::Warn, "it costs I/O");
         assert!(
@@ -106,8 +89,45 @@ mod tests {
             "{}",
             found[0].next_step
         );
-        let found = check(&machine(0, 500, 64 << 20));
-        assert_eq!(found[0].severity, Severity::Info, "a stream passes through");
+        assert_eq!(
+            check(&machine(0, 500, 64 << 20)),
+            [],
+            "a stream passes through: nothing to fix"
+        );
+    }
+
+    #[test]
+    fn refaults_of_the_probe_count_where_they_are_more() {
+        let mut interval = machine(0, 500, 64 << 20);
+        interval.cgroups[0]
+            .ledger
+            .set(crate::Counter::RefaultPages, 50_000);
+        assert_eq!(check(&interval).len(), 1, "the kernel counted none of them");
+    }
+
+    #[test]
+    fn estimated_limit_is_marked() {
+        let mut interval = machine(50_000, 500, 64 << 20);
+        let system = &mut interval.cgroups[0].system;
+        *system = system.with_estimated_gauges(Reason::ReadBefore);
+        interval.cgroups[0].memory_limit_path =
+            Measured::Exact("/sys/fs/cgroup/db/memory.high".into());
+        let found = check(&interval);
+        assert_eq!(
+            found[0].figures[1],
+            (
+                "memory_limit_bytes",
+                Measured::Estimated(64 << 20, Reason::ReadBefore).bytes()
+            ),
+            "its own limit, as it was read last"
+        );
+        assert!(
+            found[0]
+                .next_step
+                .contains("in /sys/fs/cgroup/db/memory.high, now ~64.0 MiB"),
+            "the file to change, with the mark: {}",
+            found[0].next_step
+        );
     }
 
     #[test]

@@ -1,5 +1,10 @@
-//! Shared parts of the rules about scarce memory: choice of the control groups concerned.
+//! Shared parts of the rules about scarce memory: the control groups concerned, their refaults, and
+//! the limit to raise.
 
+use cachewise_units::{Bytes, shell_quoted};
+
+use crate::counter::Counter;
+use crate::group_memory::{Room, holds};
 use crate::interval::Interval;
 use crate::measured::Count;
 use crate::parts::CgroupRow;
@@ -21,10 +26,7 @@ pub(super) fn of_their_own(
             (name != "/").then_some((name.as_str(), number, group))
         })
         .collect();
-    let is_below = |name: &str, above: &str| {
-        name.strip_prefix(above)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
+    let is_below = |name: &str, above: &str| name != above && holds(above, name);
     counted
         .iter()
         .filter(|(above, whole, _)| {
@@ -43,6 +45,53 @@ pub(super) fn refaults(system: &crate::System) -> Count {
         // Some kernels do not separate them.
         Some(_) => system.file_refault_pages,
         None => system.file_refault_pages.plus(anon),
+    }
+}
+
+/// Refaults of a group: those that the kernel counted, or the probe, whichever are more. The kernel
+/// remembers pages evicted before the watch; the probe remembers more of those evicted since.
+pub(super) fn refaults_of(group: &CgroupRow) -> Count {
+    larger(
+        refaults(&group.system),
+        group.ledger.get(Counter::RefaultPages),
+    )
+}
+
+/// The larger of two counts of the same pages; the known one if the other is missing.
+pub(super) fn larger(one: Count, other: Count) -> Count {
+    match (one.known(), other.known()) {
+        (Some(a), Some(b)) if b > a => other,
+        (None, Some(_)) => other,
+        _ => one,
+    }
+}
+
+/// A number of bytes with the mark of its quality.
+pub(super) fn bytes_text(bytes: Count) -> String {
+    match (bytes.known(), bytes.estimate()) {
+        (Some(bytes), None) => Bytes(bytes).to_string(),
+        (Some(bytes), Some(_)) => format!("~{}", Bytes(bytes)),
+        (None, _) => "?".to_owned(),
+    }
+}
+
+/// A group's own limit, its file and its present value.
+pub(super) fn limit_text(group: &CgroupRow) -> String {
+    let name = group.path.as_ref().known();
+    let name = name.map_or("?".to_owned(), |name| shell_quoted(name.as_ref()));
+    let path = group.memory_limit_path.as_ref().known();
+    let path = path.map_or(String::new(), |path| {
+        format!(" in {}", shell_quoted(path.as_ref()))
+    });
+    let limit = bytes_text(group.system.memory_limit_bytes);
+    format!("the memory limit of control group {name}{path}, now {limit}")
+}
+
+/// The fix for a room that is too small: the limit to raise, or memory to add.
+pub(super) fn more_memory(room: &Room<'_>) -> String {
+    match room.limited {
+        Some(group) => format!("raise {}", limit_text(group)),
+        None => "add memory".to_owned(),
     }
 }
 

@@ -3,8 +3,10 @@
 use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
+use super::pressure::{bytes_text, more_memory};
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::group_memory::Room;
 use crate::interval::Interval;
 use crate::parts::FileRow;
 use crate::value::Value;
@@ -24,12 +26,13 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, interval))
+            .enumerate()
+            .filter_map(|(place, file)| of_file(file, place, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let average = ledger.average_read();
     let (pages, misses) = (
@@ -40,6 +43,7 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     if average.exact()? > SMALL_BYTES || missed * MISS_PART < pages.exact()? {
         return None;
     }
+    let room = interval.room_for_file(place);
     let finding = Finding {
         id: ID,
         severity: Severity::Warn,
@@ -50,23 +54,30 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
             ("read_missed_pages", misses.pages()),
             ("read_miss_ratio", Value::ratio(misses.ratio_of(pages))),
             ("file_size_bytes", file.size_bytes.bytes()),
+            ("room_bytes", room.bytes.bytes()),
         ],
-        next_step: next_step(file, interval),
+        next_step: next_step(file, &room),
         subject: file.path.clone().known(),
     };
     Some((missed, finding))
 }
 
-fn next_step(file: &FileRow, interval: &Interval) -> String {
-    let step = "sort the reads by offset and join neighbours, or have many in flight (io_uring)";
+fn next_step(file: &FileRow, room: &Room<'_>) -> String {
+    let step =
+        "sort the reads by offset and coalesce neighbours, or raise the I/O depth (io_uring)";
     let size = file.size_bytes.exact();
-    let room = interval.surroundings().memory_available_bytes.exact();
-    match (size, room, file.path.as_ref().known()) {
+    match (size, room.bytes.known(), file.path.as_ref().known()) {
         (Some(size), Some(room), Some(path)) if size <= room && !file.deleted => format!(
             "the file fits into memory: read it in once, in order, before: cat {} >/dev/null \
              ({}); or {step}",
             shell_quoted(path),
             Bytes(size)
+        ),
+        (Some(size), Some(_), _) if size > 0 => format!(
+            "{step}; the file ({}) does not fit into the memory of its reader ({}): {}",
+            Bytes(size),
+            bytes_text(room.bytes),
+            more_memory(room)
         ),
         _ => step.to_owned(),
     }
@@ -76,6 +87,7 @@ fn next_step(file: &FileRow, interval: &Interval) -> String {
 mod tests {
     use super::*;
     use crate::findings::sample::with_file;
+    use crate::measured::Measured;
 
     fn run(size: u64, requests: u64, bytes: u64, misses: u64) -> Interval {
         use Counter::{ReadMissedPages, ReadRequestedBytes, ReadRequestedPages, ReadRequests};
@@ -108,6 +120,30 @@ mod tests {
         assert!(
             findings[0].next_step.contains("io_uring"),
             "but there is something to do"
+        );
+    }
+
+    #[test]
+    fn room_is_that_of_the_readers_group() {
+        let mut interval = run(391 << 20, 10_000, 10_000 << 12, 9_000);
+        let mut group = crate::findings::sample::group("/small", 0);
+        group.ledger = interval.ledger.clone();
+        let system = &mut group.system;
+        system.memory_limit_bytes = Measured::Exact(120 << 20);
+        system.memory_used_bytes = Measured::Exact(119 << 20);
+        system.active_file_bytes = Measured::Exact(0);
+        system.inactive_file_bytes = Measured::Exact(118 << 20);
+        group.memory_limit_path = Measured::Exact("/sys/fs/cgroup/small/memory.max".into());
+        interval.cgroups.push(group);
+        let step = &check(&interval)[0].next_step;
+        assert!(
+            !step.contains("fits into memory") && !step.contains("cat "),
+            "4 GiB are available, but not to this group: {step}"
+        );
+        assert!(
+            step.contains("(391.0 MiB) does not fit into the memory of its reader (119.0 MiB)")
+                && step.contains("/sys/fs/cgroup/small/memory.max, now 120.0 MiB"),
+            "the limit to raise: {step}"
         );
     }
 

@@ -6,6 +6,7 @@
 use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
+use super::pressure::more_memory;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::interval::Interval;
@@ -25,12 +26,13 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, interval))
+            .enumerate()
+            .filter_map(|(place, file)| of_file(file, place, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let read_ahead = ledger.get(Counter::ReadaheadPages);
     let advised = ledger.get(Counter::PrefetchPages);
@@ -42,8 +44,7 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     }
     let gone = wasted.exact()?;
     let count = Measured::Exact(unused);
-    let came_back = file.ledger.get(Counter::RefaultPages).exact();
-    let is_memory_short = came_back.is_some_and(|pages| gone > 0 && pages >= gone);
+    let is_memory_short = gone > 0 && unread_refaults(file)?.saturating_mul(2) >= gone;
     let finding = Finding {
         id: ID,
         // Evicted pages had taken the place of others.
@@ -60,17 +61,30 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
             ("readahead_wasted_pages", wasted.pages()),
             ("unused_ratio", Value::ratio(count.ratio_of(inserted))),
         ],
-        next_step: String::from(if is_memory_short {
-            "they went before the program got to them, and came again: give it more memory, or raise the limit \
-             of its control group"
+        next_step: if is_memory_short {
+            format!(
+                "they were evicted before the program read them, and read again: give it more memory: {}",
+                more_memory(&interval.room_for_file(place))
+            )
         } else {
-            "if the program reads here and there, call posix_fadvise(fd, 0, 0, \
+            String::from(
+                "if the program reads here and there, call posix_fadvise(fd, 0, 0, \
              POSIX_FADV_RANDOM) after opening; if it stops early on purpose, lower the device's \
-             read_ahead_kb"
-        }),
+             read_ahead_kb",
+            )
+        },
         subject: file.path.clone().known(),
     };
     Some((unused, finding))
+}
+
+/// Refaults that are proven to be of pages evicted unread: more than all other evicted pages.
+fn unread_refaults(file: &FileRow) -> Option<u64> {
+    let ledger = &file.ledger;
+    let read = ledger
+        .evicted_pages()
+        .minus(ledger.get(Counter::ReadaheadWastedPages));
+    ledger.get(Counter::RefaultPages).minus(read).exact()
 }
 
 /// Pages evicted unread or, without advice, not read yet.
@@ -133,6 +147,22 @@ mod tests {
         };
         assert!(step(70_000).contains("more memory"), "{}", step(70_000));
         assert!(step(10_000).contains("read_ahead_kb"), "some came again");
+    }
+
+    #[test]
+    fn refaults_of_other_pages_prove_nothing_about_readahead() {
+        use Counter::{EvictedReclaimPages, ReadaheadPages, ReadaheadWastedPages, RefaultPages};
+        let counts = [
+            (ReadaheadPages, 100_000),
+            (ReadaheadWastedPages, 70_000),
+            (EvictedReclaimPages, 200_000),
+            (RefaultPages, 130_000),
+        ];
+        let step = check(&with_file(1 << 30, &counts))[0].next_step.clone();
+        assert!(
+            !step.contains("read again") && step.contains("POSIX_FADV_RANDOM"),
+            "130,000 of the evicted pages had been read: {step}"
+        );
     }
 
     #[test]

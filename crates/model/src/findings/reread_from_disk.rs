@@ -3,8 +3,10 @@
 use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
+use super::pressure::more_memory;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
+use crate::group_memory::Room;
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
@@ -21,14 +23,16 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         interval
             .files
             .iter()
-            .filter_map(|file| of_file(file, interval))
+            .enumerate()
+            .filter_map(|(place, file)| of_file(file, place, interval))
             .collect(),
     )
 }
 
-fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
+fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Finding)> {
     let pages = file.pages(interval.page())?;
-    let fetched = fetched(file);
+    // Pages made by writes cost no read.
+    let fetched = file.ledger.fetched_pages();
     let number = fetched.exact()?;
     let again = number.saturating_sub(pages);
     if again < WORTH.pages_ceil(interval.page()).0 || number * 4 < pages * TIMES_IN_QUARTERS {
@@ -51,42 +55,28 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
             ("evicted_reclaim_pages", reclaimed.pages()),
             ("evicted_other_pages", dropped.pages()),
         ],
-        next_step: next_step(reclaimed, dropped).to_owned(),
+        next_step: next_step(reclaimed, dropped, &interval.room_for_file(place)),
         subject: file.path.clone().known(),
     };
     Some((again, finding))
 }
 
-/// Pages read from the device: not those made by writes, which cost no read.
-fn fetched(file: &FileRow) -> Count {
-    [
-        Counter::ReadMissedPages,
-        Counter::ReadaheadPages,
-        Counter::PrefetchPages,
-        Counter::FaultMissPages,
-        Counter::FaultReadaheadPages,
-    ]
-    .iter()
-    .fold(Measured::Exact(0), |sum, counter| {
-        sum.plus(file.ledger.get(*counter))
-    })
-}
-
-fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
+fn next_step(reclaimed: Count, dropped: Count, room: &Room<'_>) -> String {
     // The main cause of eviction decides the fix.
     match (reclaimed.exact(), dropped.exact()) {
-        (Some(reclaimed), Some(dropped)) if dropped > reclaimed => {
+        (Some(reclaimed), Some(dropped)) if dropped > reclaimed => String::from(
             "something drops it between the reads: look for POSIX_FADV_DONTNEED, RWF_DONTCACHE, \
-             drop_caches or a rewrite of the file, and leave it out until the last read"
-        }
-        (Some(reclaimed), Some(_)) if reclaimed > 0 => {
+             drop_caches or a rewrite of the file, and leave it out until the last read",
+        ),
+        (Some(reclaimed), Some(_)) if reclaimed > 0 => format!(
             "memory was too small to keep it: do all the work on one part of the file before the \
-             next, read what is resident first (cachewise order), raise memory.max, or add memory"
-        }
-        _ => {
-            "read it once and keep what is needed, or find out what puts it out of the page cache \
-             between the reads"
-        }
+             next, read resident parts first (cachewise order), or {}",
+            more_memory(room)
+        ),
+        _ => String::from(
+            "read it once and keep the data that is needed, or find the program that evicts it \
+             between the reads",
+        ),
     }
 }
 

@@ -75,6 +75,7 @@ pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
             oom_kills: Measured::Exact(0),
             ..unknown
         },
+        memory_limit_path: Measured::not_offered(Reason::NotMeasured),
     }
 }
 

@@ -5,12 +5,11 @@
 
 use cachewise_units::Bytes;
 
-use super::pressure::{is_at_limit, of_their_own, refaults};
+use super::pressure::{is_at_limit, limit_text, of_their_own, refaults, refaults_of};
 use crate::finding::{Finding, Severity};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::CgroupRow;
-use crate::system::System;
 use crate::value::Value;
 
 pub(super) const ID: &str = "thrashing";
@@ -22,7 +21,7 @@ const STALL_PART: u128 = 20;
 
 pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let worth = WORTH_REFAULTS.pages_ceil(interval.page()).0;
-    let mut found: Vec<Finding> = of_their_own(interval, worth, |group| refaults(&group.system))
+    let mut found: Vec<Finding> = of_their_own(interval, worth, refaults_of)
         .into_iter()
         .filter_map(|group| of_group(group, interval))
         .collect();
@@ -51,7 +50,7 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
         None => own,
         Some(_) => {
             let all = refaults(&interval.system).exact()?;
-            if refaults(&group.system).exact()?.saturating_mul(2) < all {
+            if refaults_of(group).exact()?.saturating_mul(2) < all {
                 return None;
             }
             interval.system.psi_memory_some_seconds
@@ -61,22 +60,28 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
         return None;
     }
     let name = group.path.as_ref().exact()?;
-    let limit = group.system.memory_limit_bytes;
-    let next_step = match limit.known().filter(|_| is_at_limit(group)) {
-        Some(limit) => format!(
-            "give the control group {name} more memory than {}, or its processes less to do at a time; \
-             cachewise top shows which files come back",
-            Bytes(limit)
+    let limited = interval
+        .limited_group(name)
+        .filter(|group| is_at_limit(group));
+    let next_step = match limited {
+        Some(limited) => format!(
+            "raise {}, or give its processes less to do at a time; cachewise top shows the files that \
+             are refaulted",
+            limit_text(limited)
         ),
         None => format!(
-            "something else takes the memory of control group {name}: look at limits above it, and with \
-             cachewise top at who fills the page cache"
+            "no limit of control group {name} is reached: cachewise top shows the processes that fill \
+             the page cache of the machine"
         ),
     };
-    let mut figures = figures(&group.system, stall, interval);
-    figures.push(("memory_used_bytes", group.system.memory_used_bytes.bytes()));
-    if limit.known().is_some() {
-        figures.push(("memory_limit_bytes", limit.bytes()));
+    let mut figures = figures(refaults_of(group), stall, interval);
+    let shown = limited.unwrap_or(group);
+    figures.push(("memory_used_bytes", shown.system.memory_used_bytes.bytes()));
+    if shown.system.memory_limit_bytes.known().is_some() {
+        figures.push((
+            "memory_limit_bytes",
+            shown.system.memory_limit_bytes.bytes(),
+        ));
     }
     Some(finding(figures, next_step, Some(name.into())))
 }
@@ -86,12 +91,12 @@ fn of_machine(interval: &Interval) -> Option<Finding> {
     if !is_long(stall, interval) {
         return None;
     }
-    let mut figures = figures(&interval.system, stall, interval);
+    let mut figures = figures(refaults(&interval.system), stall, interval);
     let available = interval.surroundings().memory_available_bytes;
     figures.push(("memory_available_bytes", available.bytes()));
     let next_step = String::from(
-        "cachewise top shows who brings in most: give that one a limit (memory.max, memory.high), have it \
-         read what it needs once with POSIX_FADV_NOREUSE, or add memory",
+        "cachewise top shows the process that inserts most: limit its control group, read data that is \
+         used once with POSIX_FADV_NOREUSE, or add memory",
     );
     Some(finding(figures, next_step, None))
 }
@@ -104,20 +109,20 @@ fn finding(
     Finding {
         id: ID,
         severity: Severity::Warn,
-        title: String::from("thrashing: tasks wait for pages that were taken a moment ago"),
+        title: String::from("thrashing: tasks wait for pages that were evicted a moment ago"),
         figures,
         next_step,
         subject,
     }
 }
 
-fn figures(system: &System, stall: Count, interval: &Interval) -> Vec<(&'static str, Value)> {
+fn figures(refaults: Count, stall: Count, interval: &Interval) -> Vec<(&'static str, Value)> {
     let elapsed = u64::try_from(interval.elapsed.as_micros()).unwrap_or(u64::MAX);
     let part = stall
         .map(|stall| stall.min(elapsed))
         .ratio_of(Measured::Exact(elapsed));
     vec![
-        ("refault_pages", refaults(system).pages()),
+        ("refault_pages", refaults.pages()),
         (
             "memory_stall_seconds",
             Value::seconds(stall.map(|stall| stall as f64 / 1e6)),

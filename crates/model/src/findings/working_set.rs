@@ -1,121 +1,203 @@
 //! A working set larger than its memory: pages are evicted and refaulted.
+//!
+//! Evictions alone are no finding: reclaim always takes the pages of a large stream, which costs
+//! nothing.
 
-use cachewise_units::Bytes;
+use cachewise_units::{Bytes, shell_quoted};
 
+use super::pressure::{bytes_text, larger, limit_text};
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::interval::Interval;
+use crate::measured::{Count, Measured, Missing};
+use crate::parts::CgroupRow;
 use crate::run::Surroundings;
-use cachewise_units::shell_quoted;
+use crate::value::Value;
 
 pub(super) const ID: &str = "working_set";
 
 /// Fewer refaults occur after any idle time of a busy machine.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
-/// Reclaim always takes some pages of a large stream; that is its work.
-const WORTH_RECLAIM: Bytes = Bytes(64 << 20);
 /// One in this many inserted pages was a refault: then memory is scarce.
 const REFAULT_PART: u64 = 10;
-/// One in this many inserted pages was evicted while the program still ran.
-const RECLAIM_PART: u64 = 4;
 /// With a quarter of memory available there was no need to reclaim: something reclaims proactively.
 const NOT_SHORT_PART: u64 = 4;
 
 pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let totals = &interval.ledger;
-    let (refaults, reclaimed) = (
-        totals.get(Counter::RefaultPages),
-        totals.get(Counter::EvictedReclaimPages),
-    );
     let inserted = totals.inserted_pages();
-    let (Some(back), Some(out), Some(inserted_pages)) =
-        (refaults.exact(), reclaimed.exact(), inserted.exact())
-    else {
+    // Pages dropped on purpose and read again do not show that memory is small. The kernel counts
+    // refaults of reclaimed pages only.
+    let dropped = totals[Counter::EvictedOtherPages];
+    let counted = totals
+        .get(Counter::RefaultPages)
+        .map(|pages| pages.saturating_sub(dropped));
+    let (Some(_), Some(inserted_pages)) = (counted.exact(), inserted.exact()) else {
         return Vec::new();
     };
-    let page = interval.page();
-    // Pages dropped on purpose and read again do not show that memory is small.
-    let dropped = totals[Counter::EvictedOtherPages];
-    let back = back.saturating_sub(dropped);
-    let refaulting =
-        back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= inserted_pages;
-    let reclaiming =
-        out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= inserted_pages;
-    let (severity, title) = match (refaulting, reclaiming) {
-        (true, _) => (
-            Severity::Warn,
-            "the working set does not fit: pages were put out and fetched again",
-        ),
-        (false, true) => (
-            Severity::Info,
-            "memory reclaim put out pages of the files in use",
-        ),
-        (false, false) => return Vec::new(),
-    };
-    let around = interval.surroundings();
+    let limited = limited(interval);
+    let refaults = larger(counted, refaults_of_kernel(interval, limited));
+    let worth = WORTH_REFAULTS.pages_ceil(interval.page()).0;
+    let is_refaulting = refaults.exact().is_some_and(|pages| {
+        pages >= worth && pages.saturating_mul(REFAULT_PART) >= inserted_pages
+    });
+    if !is_refaulting {
+        return Vec::new();
+    }
     let mut figures = vec![
         ("refault_pages", refaults.pages()),
-        ("evicted_reclaim_pages", reclaimed.pages()),
+        (
+            "evicted_reclaim_pages",
+            totals.value(Counter::EvictedReclaimPages),
+        ),
         ("inserted_pages", inserted.pages()),
+    ];
+    figures.extend(memory(interval, limited));
+    vec![Finding {
+        id: ID,
+        severity: Severity::Warn,
+        title: String::from(
+            "the working set does not fit into memory: pages are evicted and refaulted",
+        ),
+        figures,
+        next_step: next_step(interval, limited),
+        subject: limited.and_then(|group| group.path.clone().known().map(Into::into)),
+    }]
+}
+
+/// The group whose limit causes the evictions: it was reached, and most refaults are of this group.
+fn limited(interval: &Interval) -> Option<&CgroupRow> {
+    let machine = interval.system.file_refault_pages.known();
+    let refaults = |group: &&CgroupRow| group.system.file_refault_pages.known();
+    let is_active = |group: &CgroupRow| {
+        let name = group.path.as_ref().known();
+        interval.run.is_none()
+            || name.is_some_and(|above| {
+                let rows = interval.cgroups.iter();
+                let mut names = rows.filter_map(|row| row.path.as_ref().known());
+                names.any(|name| crate::group_memory::holds(above, name))
+            })
+    };
+    interval
+        .all_groups()
+        .filter(|group| group.system.memory_limit_bytes.known().is_some())
+        .filter(|group| group.system.memory_limit_reached.known() > Some(0) && is_active(group))
+        .filter(|group| {
+            interval.run.is_some()
+                || refaults(group) > Some(0)
+                    && refaults(group).map(|pages| pages.saturating_mul(2)) >= machine
+        })
+        .max_by_key(|group| (refaults(group), group.path.clone().known()))
+}
+
+/// Refaults that the kernel counted: those of the limited group, or of the machine.
+fn refaults_of_kernel(interval: &Interval, limited: Option<&CgroupRow>) -> Count {
+    match (limited, &interval.run) {
+        (Some(group), _) => group.system.file_refault_pages,
+        (None, None) => interval.system.file_refault_pages,
+        // Refaults of the machine may be those of other programs.
+        (None, Some(_)) => {
+            let groups = interval.cgroups.iter();
+            let own = groups.filter(|group| {
+                let name = group.path.as_ref().known();
+                name.is_some_and(|name| name != "/")
+            });
+            own.map(|group| group.system.file_refault_pages)
+                .fold(Measured::Exact(0), larger)
+        }
+    }
+}
+
+/// The memory that the pages had to fit into.
+fn memory(interval: &Interval, limited: Option<&CgroupRow>) -> Vec<(&'static str, Value)> {
+    let around = interval.surroundings();
+    let mut figures = vec![
         ("memory_total_bytes", around.memory_total_bytes.bytes()),
         (
             "memory_available_bytes",
             around.memory_available_bytes.bytes(),
         ),
-        ("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()),
     ];
-    if around.cgroup_limit_bytes.known().is_some() {
-        figures.push(("cgroup_limit_reached", around.cgroup_limit_reached.count()));
+    match limited {
+        Some(group) => {
+            let system = &group.system;
+            figures.extend([
+                ("memory_used_bytes", system.memory_used_bytes.bytes()),
+                ("cgroup_limit_bytes", system.memory_limit_bytes.bytes()),
+                ("cgroup_limit_reached", system.memory_limit_reached.count()),
+            ]);
+        }
+        None if interval.run.is_some() => {
+            figures.push(("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()));
+            if around.cgroup_limit_bytes.known().is_some() {
+                figures.push(("cgroup_limit_reached", around.cgroup_limit_reached.count()));
+            }
+        }
+        None => {}
     }
-    vec![Finding {
-        id: ID,
-        severity,
-        title: title.to_owned(),
-        figures,
-        next_step: next_step(interval),
-        subject: None,
-    }]
+    figures
 }
 
-fn next_step(interval: &Interval) -> String {
+fn next_step(interval: &Interval, limited: Option<&CgroupRow>) -> String {
     let around = interval.surroundings();
-    if let Some(limit) = limit_in_the_way(&around) {
-        let path = around.cgroup_limit_path.as_ref().known();
-        let path = path.map_or(String::new(), |path| {
-            format!(" in {}", shell_quoted(path.as_ref()))
-        });
-        return format!(
-            "raise the memory limit of the control group{path}, now {}, or work on the data in parts \
-             that fit into it",
-            Bytes(limit)
-        );
+    let limit = match limited {
+        Some(group) => Some(limit_text(group)),
+        None if interval.run.is_some() => limit_of_run(&around),
+        None => None,
+    };
+    if let Some(limit) = limit {
+        return format!("raise {limit}, or work on the data in parts that fit into it");
     }
+    let may_be_limited = match interval.run {
+        Some(_) => matches!(
+            around.cgroup_limit_bytes.missing(),
+            Some(Missing::Unknown(_))
+        ),
+        None => interval
+            .cgroups
+            .iter()
+            .any(|group| group.system.memory_limit_reached.known() > Some(0)),
+    };
     match (
         around.memory_available_bytes.exact(),
         around.memory_total_bytes.exact(),
     ) {
-        (Some(available), Some(total)) if available > total / NOT_SHORT_PART => format!(
-            "memory is not short ({} available), so something reclaims ahead of need: look for \
-             DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
-             for writers of memory.reclaim",
-            Bytes(available)
+        (Some(available), Some(total)) if available > total / NOT_SHORT_PART && !may_be_limited => {
+            format!(
+                "memory is not short ({} available), so something reclaims ahead of need: look for \
+                 DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
+                 for writers of memory.reclaim",
+                Bytes(available)
+            )
+        }
+        _ if may_be_limited => String::from(
+            "a control group reached its memory limit: cachewise top shows its memory and refaults; \
+             raise the limit, or work on the data in parts that fit into it",
         ),
         _ => String::from(
-            "work on the data in parts that fit into memory, read what is used once with \
+            "work on the data in parts that fit into memory, read data that is used once with \
              POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory",
         ),
     }
 }
 
-/// The limit of the control group, unless it cannot have caused the evictions: it exceeds all
-/// memory, or was never hit.
-fn limit_in_the_way(around: &Surroundings) -> Option<u64> {
-    let total = around.memory_total_bytes.exact();
-    around
-        .cgroup_limit_bytes
-        .exact()
-        .filter(|limit| total.is_none_or(|total| *limit < total))
-        .filter(|_| around.cgroup_limit_reached.exact() != Some(0))
+/// The limit that a run found on its control group, unless it cannot have caused the evictions: it
+/// exceeds all memory, or was never reached.
+fn limit_of_run(around: &Surroundings) -> Option<String> {
+    let limit = around.cgroup_limit_bytes;
+    let total = around.memory_total_bytes.known();
+    let bytes = limit.known()?;
+    if total.is_some_and(|total| bytes >= total) || around.cgroup_limit_reached.known() == Some(0) {
+        return None;
+    }
+    let path = around.cgroup_limit_path.as_ref().known();
+    let path = path.map_or(String::new(), |path| {
+        format!(" in {}", shell_quoted(path.as_ref()))
+    });
+    Some(format!(
+        "the memory limit of the control group{path}, now {}",
+        bytes_text(limit)
+    ))
 }
 
 #[cfg(test)]
@@ -152,13 +234,77 @@ mod tests {
     }
 
     #[test]
-    fn eviction_alone_is_info() {
-        let findings = check(&run(500_000, 300_000, 0));
+    fn eviction_without_refaults_is_ignored() {
+        assert_eq!(check(&run(500_000, 300_000, 0)), [], "nothing to fix");
+    }
+
+    #[test]
+    fn refaults_of_the_kernel_count_where_they_are_more() {
+        let mut interval = run(500_000, 300_000, 0);
+        let mut group = crate::findings::sample::group("/db", 100_000);
+        group.memory_limit_path =
+            Measured::Exact("/sys/fs/cgroup/memory/db/memory.limit_in_bytes".into());
+        interval.cgroups.push(group);
+        let findings = check(&interval);
+        assert_eq!(findings.len(), 1, "pages evicted before the run came back");
         assert_eq!(
-            findings[0].severity,
-            Severity::Info,
-            "nothing was fetched again yet"
+            findings[0].figures[0],
+            ("refault_pages", Measured::Exact(100_000).pages()),
+            "as the kernel counted them"
         );
+        assert!(
+            findings[0]
+                .next_step
+                .contains("memory.limit_in_bytes, now 64.0 MiB"),
+            "the file of this version: {}",
+            findings[0].next_step
+        );
+    }
+
+    /// A machine of which this group thrashed, idle now: its gauges were read a while ago.
+    fn recording(reached: u64) -> Interval {
+        let mut interval = run(500_000, 300_000, 200_000);
+        interval.system.available_bytes = Measured::Exact(4 << 30);
+        interval.system.memory_total_bytes = Measured::Exact(8 << 30);
+        interval.run = None;
+        interval.system.file_refault_pages = Measured::Exact(110_000);
+        let mut busy = crate::findings::sample::group("/busy", 100_000);
+        busy.system.memory_limit_bytes = Measured::Exact(200 << 20);
+        busy.system.memory_limit_reached = Measured::Exact(reached);
+        busy.system = busy.system.with_estimated_gauges(crate::Reason::ReadBefore);
+        interval.cgroups = vec![busy, crate::findings::sample::group("/other", 10)];
+        interval
+    }
+
+    #[test]
+    fn estimated_limit_is_not_dropped() {
+        let findings = check(&recording(103_964));
+        let step = &findings[0].next_step;
+        assert!(
+            step.contains("group /busy, now ~200.0 MiB") && !step.contains("DAMON"),
+            "its own limit, with the mark of an estimate: {step}"
+        );
+        assert_eq!(
+            findings[0].figures.last(),
+            Some(&("cgroup_limit_reached", Measured::Exact(103_964).count())),
+            "and its own figures"
+        );
+        assert_eq!(
+            findings[0].subject.as_deref(),
+            Some(std::path::Path::new("/busy")),
+            "the group is the subject"
+        );
+    }
+
+    #[test]
+    fn reached_limit_of_another_group_forbids_the_claim_of_proactive_reclaim() {
+        let mut interval = recording(0);
+        interval.cgroups[1].system.memory_limit_reached = Measured::Exact(3);
+        let step = &check(&interval)[0].next_step;
+        assert!(!step.contains("DAMON"), "a limit was reached: {step}");
+        interval.cgroups.truncate(1);
+        let step = &check(&interval)[0].next_step;
+        assert!(step.contains("DAMON"), "no limit was reached: {step}");
     }
 
     #[test]

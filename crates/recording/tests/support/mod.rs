@@ -134,6 +134,7 @@ fn cgroup() -> impl Strategy<Value = CgroupRow> {
         unit,
         ledger,
         system,
+        memory_limit_path: Measured::not_offered(Reason::NotMeasured),
     })
 }
 

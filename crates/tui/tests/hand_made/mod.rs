@@ -180,12 +180,14 @@ pub fn busy(seconds: u64) -> Interval {
             unit: Measured::not_offered(Reason::NoUnit),
             ledger: Ledger::default(),
             system: system.clone(),
+            memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         },
         CgroupRow {
             path: Measured::Exact(group.into()),
             unit: Measured::Exact("db.service".into()),
             ledger: reads(10_240, 256),
             system,
+            memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         },
     ];
     interval.devices = vec![DeviceRow {

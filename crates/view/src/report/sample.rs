@@ -78,6 +78,7 @@ pub(crate) fn cold() -> Interval {
         path: Measured::Exact("/user.slice".into()),
         unit: Measured::not_offered(Reason::NoUnit),
         system: System::default(),
+        memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         ledger: ledger.clone(),
     });
     interval.ledger = ledger;

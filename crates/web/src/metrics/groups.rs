@@ -134,6 +134,7 @@ mod tests {
             unit: Measured::unknown(cachewise_model::Reason::NoUnit),
             ledger,
             system: System::default(),
+            memory_limit_path: Measured::not_offered(cachewise_model::Reason::NotMeasured),
         }
     }
 

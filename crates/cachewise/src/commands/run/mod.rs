@@ -23,6 +23,7 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
 
+use crate::watch::groups::Groups;
 use crate::{account, machine};
 use arguments::Run;
 use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
@@ -71,6 +72,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             None
         }
     };
+    let mut groups = probe.is_some().then(|| Groups::open(&kernel));
     let before = checks::Before::now(&kernel);
     let course = match arguments.pid {
         None => {
@@ -108,6 +110,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => {
                 let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
+                if let Some(groups) = &mut groups {
+                    groups.fill(&mut interval, &kernel, account::group_ledgers(&snapshot));
+                }
                 let running = left_running(&interval);
                 interval.backend_mut().notes.extend(running);
                 if arguments.verbose {

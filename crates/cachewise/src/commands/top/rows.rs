@@ -70,6 +70,7 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
             unit: Measured::Missing(missing),
             ledger: Ledger::default(),
             system: System::all_missing(missing),
+            memory_limit_path: Measured::Missing(missing),
         }
         .row(),
         ViewKind::Device => DeviceRow {

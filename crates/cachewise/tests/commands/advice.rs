@@ -1,0 +1,95 @@
+//! Advice: each test runs a real program in a real memory group, checks the cause that is named, applies the fix, and
+//! checks that the named figure improves.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::*;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![needs_root(
+        "random_reads::limit_of_the_readers_group",
+        random_reads_in_a_small_group,
+    )]
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A group that a test limits, and the file that sets its limit; `None` with a note where there is none.
+fn group_of(limit: u64, test: &str) -> Option<(Group, String)> {
+    let made = Group::new().and_then(|group| {
+        let file = group.limit_memory(limit)?;
+        Some((group, file.to_str()?.to_owned()))
+    });
+    if made.is_none() || !has_python() {
+        println!("skipped: {test}: needs control groups with a memory limit, and python3");
+        return None;
+    }
+    made
+}
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output();
+    found.is_ok_and(|output| output.status.success())
+}
+
+/// The report of a Python program in this group; the file is its first argument.
+fn report_in(group: &Group, script: &str, file: &Path) -> Report {
+    let enter = "echo $$ >\"$1\"/cgroup.procs && exec python3 -c \"$2\" \"$3\"";
+    let (group, file) = (group.path().as_os_str(), file.as_os_str());
+    let words = ["sh", "-c", enter, "sh"].map(AsRef::as_ref);
+    report_of(&[], words.into_iter().chain([group, script.as_ref(), file]))
+}
+
+fn step(finding: &Value) -> &str {
+    finding["next_step"].as_str().unwrap_or_default()
+}
+
+/// Reads single pages at random places of a file, the same in each of two rounds.
+const RANDOM_READS: &str = "
+import os, random, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+pages = os.fstat(fd).st_size // 4096
+places = random.Random(7).sample(range(pages), pages // 2)
+for _ in range(2):
+    for place in places:
+        os.pread(fd, 4096, place * 4096)
+";
+
+/// The machine has room for the file, the group of its reader has not.
+fn random_reads_in_a_small_group() {
+    let Some((group, limit_path)) = group_of(32 * MIB, "advice::random_reads") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 96 * MIB);
+    evict(&file);
+    let small = report_in(&group, RANDOM_READS, &file);
+    let found = small.findings("random_small_reads");
+    assert_eq!(found.len(), 1, "they miss: {}", small.json["findings"]);
+    let advice = step(found[0]);
+    assert!(
+        !advice.contains("fits into memory") && !advice.contains("cat "),
+        "the group has no room for the file: {advice}"
+    );
+    assert!(
+        advice.contains(&limit_path) && advice.contains("now 32.0 MiB"),
+        "the file that sets the limit of the reader's group: {advice}"
+    );
+    assert!(
+        number(&found[0]["figures"], "room_bytes") < 32 * MIB,
+        "the room is that of the group: {}",
+        found[0]
+    );
+    // The fix.
+    group.limit_memory(256 * MIB);
+    undisturbed(|| {
+        evict(&file);
+        let large = report_in(&group, RANDOM_READS, &file);
+        let missed = |report: &Report| number(report.file(&file), "read_missed_pages");
+        (missed(&large) * 4 < missed(&small) * 3).then_some(())
+    });
+}
