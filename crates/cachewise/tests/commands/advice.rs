@@ -10,10 +10,14 @@ use crate::support::*;
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
-    vec![needs_root(
-        "random_reads::limit_of_the_readers_group",
-        random_reads_in_a_small_group,
-    )]
+    vec![
+        needs_root(
+            "random_reads::limit_of_the_readers_group",
+            random_reads_in_a_small_group,
+        ),
+        needs_root("mapping::random_touches", random_touches_of_a_mapping),
+        needs_root("mapping::read_in_order", mapping_read_in_order),
+    ]
 }
 
 const MIB: u64 = 1 << 20;
@@ -92,4 +96,79 @@ fn random_reads_in_a_small_group() {
         let missed = |report: &Report| number(report.file(&file), "read_missed_pages");
         (missed(&large) * 4 < missed(&small) * 3).then_some(())
     });
+}
+
+/// Touches single bytes at random places of a mapping.
+const RANDOM_TOUCHES: &str = "
+import mmap, os, random, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+size = os.fstat(fd).st_size
+with mmap.mmap(fd, size, prot=mmap.PROT_READ) as view:
+    ADVICE
+    places = random.Random(7)
+    sum(view[places.randrange(size)] for _ in range(600))
+";
+
+/// Faults read ahead far more than is touched, in a group that is too small for it.
+fn random_touches_of_a_mapping() {
+    let Some((group, _)) = group_of(48 * MIB, "advice::random_touches") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 192 * MIB);
+    let run = |advice: &str| {
+        evict(&file);
+        report_in(&group, &RANDOM_TOUCHES.replace("ADVICE", advice), &file)
+    };
+    let ahead = run("pass");
+    let found = ahead.findings("fault_readahead");
+    assert_eq!(found.len(), 1, "it is found: {}", ahead.json["findings"]);
+    assert!(
+        step(found[0]).contains("MADV_RANDOM"),
+        "the advice is named: {}",
+        found[0]
+    );
+    for finding in ahead.json["findings"].as_array().expect("a list") {
+        let advice = step(finding);
+        assert!(
+            !advice.contains("raise") && !advice.contains("add memory"),
+            "untouched pages need no memory: {finding}"
+        );
+    }
+    let random = run("view.madvise(mmap.MADV_RANDOM)");
+    let inserted = |report: &Report| {
+        let row = report.file(&file);
+        number(row, "fault_miss_pages") + number(row, "fault_readahead_pages")
+    };
+    assert!(
+        inserted(&random) * 10 < inserted(&ahead),
+        "the fix: {} pages instead of {}",
+        inserted(&random),
+        inserted(&ahead)
+    );
+    assert_eq!(random.findings("fault_readahead").len(), 0, "it is gone");
+}
+
+/// Reads a mapping in order: all readahead is touched.
+fn mapping_read_in_order() {
+    if !has_python() {
+        println!("skipped: advice::mapping_read_in_order: needs python3");
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 192 * MIB);
+    evict(&file);
+    let script = "import mmap, os, sys\n\
+        fd = os.open(sys.argv[1], os.O_RDONLY)\n\
+        size = os.fstat(fd).st_size\n\
+        with mmap.mmap(fd, size, prot=mmap.PROT_READ) as view:\n\
+        \x20   sum(view[place] for place in range(0, size, mmap.PAGESIZE))\n";
+    let words = ["python3", "-c", script].map(AsRef::as_ref);
+    let report = report_of(&[], words.into_iter().chain([file.as_os_str()]));
+    assert_eq!(
+        report.findings("fault_readahead").len(),
+        0,
+        "each page is touched: {}",
+        report.file(&file)
+    );
 }

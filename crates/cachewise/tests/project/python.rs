@@ -81,7 +81,10 @@ fn pip_installs_it_and_its_tests_pass() {
         .arg(root.join("python"))
         // The build of the tests already has the dependencies.
         .env("CARGO_TARGET_DIR", &target)
-        .env("MATURIN_PEP517_ARGS", "--profile dev --locked --features as-workspace");
+        .env(
+            "MATURIN_PEP517_ARGS",
+            "--profile dev --locked --features as-workspace",
+        );
     let bin = python.parent().expect("it lies in a directory");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut paths = vec![bin.to_owned()];

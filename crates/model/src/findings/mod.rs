@@ -22,6 +22,7 @@ mod cold_metadata;
 mod cold_start;
 mod direct_io;
 mod dirty_backlog;
+mod fault_readahead;
 mod fault_storm;
 mod group_limit;
 mod heaviest;
@@ -98,6 +99,16 @@ pub static RULES: &[Rule] = &[
         help: "Read-ahead that brings in what is never read",
         needs: &[Counter::ReadaheadPages, Counter::ReadaheadWastedPages],
         check: readahead_wasted::check,
+    },
+    Rule {
+        id: fault_readahead::ID,
+        help: "Readahead of page faults that brings in pages that are not touched",
+        needs: &[
+            Counter::FaultRequests,
+            Counter::FaultMissPages,
+            Counter::FaultReadaheadPages,
+        ],
+        check: fault_readahead::check,
     },
     Rule {
         id: fault_storm::ID,
@@ -213,7 +224,7 @@ mod tests {
     fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 13, "every rule file is in the table");
+        assert_eq!(RULES.len(), 14, "every rule file is in the table");
     }
 
     #[test]
@@ -346,7 +357,7 @@ mod tests {
         let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "11 of 13 rules could not look: only the probe can count it",
+            "12 of 14 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

@@ -38,6 +38,10 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
     if again < WORTH.pages_ceil(interval.page()).0 || number * 4 < pages * TIMES_IN_QUARTERS {
         return None;
     }
+    // Pages that no program touches need no memory.
+    if super::fault_readahead::is_untouched(file, interval) {
+        return None;
+    }
     let reclaimed = file.ledger.get(Counter::EvictedReclaimPages);
     let dropped = file.ledger.get(Counter::EvictedOtherPages);
     let finding = Finding {

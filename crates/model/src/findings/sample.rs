@@ -140,6 +140,12 @@ pub(crate) fn every_rule_fires() -> Interval {
     interval.ledger.set(RefaultPages, 400_000);
     interval.files[0].ledger.set(RefaultPages, 400_000);
     interval.files.push(cold);
+    let mut mapped = file("/mapped", 392 << 20);
+    mapped.ledger.set(FaultRequests, 1_500);
+    mapped.ledger.set(FaultMissPages, 120);
+    mapped.ledger.set(FaultReadaheadPages, 200_000);
+    interval.ledger += &mapped.ledger;
+    interval.files.push(mapped);
     interval.run = None;
     interval.system = System {
         memory_total_bytes: Measured::Exact(8 << 30),

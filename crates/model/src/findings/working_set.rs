@@ -41,7 +41,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let is_refaulting = refaults.exact().is_some_and(|pages| {
         pages >= worth && pages.saturating_mul(REFAULT_PART) >= inserted_pages
     });
-    if !is_refaulting {
+    if !is_refaulting || is_untouched(interval) {
         return Vec::new();
     }
     let mut figures = vec![
@@ -63,6 +63,17 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         next_step: next_step(interval, limited),
         subject: limited.and_then(|group| group.path.clone().known().map(Into::into)),
     }]
+}
+
+/// Whether most pages of the interval came in by readahead of faults, and were not touched: they need
+/// no memory.
+fn is_untouched(interval: &Interval) -> bool {
+    let files = interval.files.iter();
+    let untouched = files.filter(|file| super::fault_readahead::is_untouched(file, interval));
+    let pages: u64 = untouched
+        .filter_map(|file| file.ledger.fetched_pages().known())
+        .sum();
+    Some(pages.saturating_mul(2)) >= interval.ledger.fetched_pages().known() && pages > 0
 }
 
 /// The group whose limit causes the evictions: it was reached, and most refaults are of this group.

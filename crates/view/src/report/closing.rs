@@ -192,7 +192,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 13 rules could not look: estimates are not enough)\n",
+            "findings: ? (3 of 14 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }

@@ -222,7 +222,7 @@ mod tests {
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
             none["reasons"]["findings"],
-            "1 of 13 rules could not look: only the probe can count it",
+            "1 of 14 rules could not look: only the probe can count it",
             "and why"
         );
     }
