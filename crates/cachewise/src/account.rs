@@ -470,6 +470,8 @@ mod tests {
             files: HashMap::new(),
             processes: Vec::new(),
             outside: HashMap::new(),
+            evictions: Vec::new(),
+            culprits: HashMap::new(),
             direct_in_flight: 1,
             // All of them by name: a new one is to be added here and to the list of kinds.
             lost: cachewise_probe::Lost {

@@ -147,6 +147,8 @@ reasons! {
     NoBlockEvent, "no_block_event", "this kernel refuses the block_bio_queue tracepoint, or does not report with it whose pages are moved (6.5 and later), and refuses fentry and kprobes", was "this kernel refuses the block_bio_queue tracepoint, or does not tell by it whose pages are moved (6.5), and lets no function be hooked into";
     /// The kernel has no io_uring tracepoint.
     NoIoUringEvent, "no_io_uring_event", "without the io_uring tracepoint reads through io_uring are counted by batch";
+    /// The kernel has no tracepoints for the start and end of reclaim.
+    NoReclaimEvent, "no_reclaim_event", "without the reclaim tracepoints the cause of evictions by reclaim is unknown";
     /// Buffered writes to ext4 are counted by its tracepoints.
     NoExt4Event, "no_ext4_event", "this kernel has no ext4 write tracepoints to attach to";
     /// Buffered writes to xfs are counted by its tracepoint.

@@ -135,7 +135,7 @@ const DIRECT: &[Counter] = &[
 /// Without it there is no probe.
 const READS: &str = "reads";
 
-pub(crate) const GROUPS: [Group; 9] = [
+pub(crate) const GROUPS: [Group; 10] = [
     Group {
         name: READS,
         means: &[
@@ -304,6 +304,33 @@ pub(crate) const GROUPS: [Group; 9] = [
         ],
         counters: &[],
         reason: Reason::NoIoUringEvent,
+        file_system: None,
+    },
+    Group {
+        name: "causes of reclaim",
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[
+                    ("on_group_reclaim", "mm_vmscan_memcg_reclaim_begin"),
+                    ("on_reclaim_end", "mm_vmscan_memcg_reclaim_end"),
+                    ("on_direct_reclaim", "mm_vmscan_direct_reclaim_begin"),
+                    ("on_reclaim_end", "mm_vmscan_direct_reclaim_end"),
+                    ("on_direct_reclaim", "mm_vmscan_node_reclaim_begin"),
+                    ("on_reclaim_end", "mm_vmscan_node_reclaim_end"),
+                ],
+            ),
+            // Without control groups for memory.
+            Means::new(
+                BackEnd::Tracepoints,
+                &[
+                    ("on_direct_reclaim", "mm_vmscan_direct_reclaim_begin"),
+                    ("on_reclaim_end", "mm_vmscan_direct_reclaim_end"),
+                ],
+            ),
+        ],
+        counters: &[],
+        reason: Reason::NoReclaimEvent,
         file_system: None,
     },
     Group {

@@ -67,7 +67,7 @@ mod table;
 mod trial;
 
 pub use cachewise_kstat::{Device, Error as KernelError, Kernel, Mounts};
-pub use cachewise_model::{Counter, Ledger};
+pub use cachewise_model::{Counter, EvictionCause, Ledger};
 pub use cachewise_units::{Bytes, Pages};
 
 pub use back_end::BackEnd;
@@ -75,5 +75,7 @@ pub use census::Census;
 pub use error::{BpfError, Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::{Part, Probe};
-pub use snapshot::{FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot};
+pub use snapshot::{
+    Culprit, Eviction, FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot,
+};
 pub use trial::Way;

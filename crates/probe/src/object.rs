@@ -23,7 +23,7 @@ const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 22] = [
+const BESIDE: [&str; 25] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -46,6 +46,9 @@ const BESIDE: [&str; 22] = [
     "on_device_write_kretprobe",
     "on_fork",
     "on_exit",
+    "on_group_reclaim",
+    "on_direct_reclaim",
+    "on_reclaim_end",
 ];
 
 /// Programs for which an object is opened.
@@ -270,13 +273,15 @@ impl Programs {
     pub(crate) fn make_overflow_rows(&self) -> Result<(), Error> {
         let maps = &self.skeleton().maps;
         let zero = |size: u32| vec![0u8; size as usize];
-        let key = zero(maps.rows.key_size());
-        let value = zero(maps.rows.value_size());
-        for made in [
-            maps.rows.update(&key, &value, MapFlags::NO_EXIST),
-            maps.rows_other.update(&key, &value, MapFlags::NO_EXIST),
-        ] {
-            match made {
+        let tables = [
+            &maps.rows,
+            &maps.rows_other,
+            &maps.evictions,
+            &maps.evictions_other,
+        ];
+        for table in tables {
+            let (key, value) = (zero(table.key_size()), zero(table.value_size()));
+            match table.update(&key, &value, MapFlags::NO_EXIST) {
                 Err(source) if source.kind() != libbpf_rs::ErrorKind::AlreadyExists => {
                     return Err(Error::Map {
                         operation: "prepare the probe's maps",
@@ -481,7 +486,8 @@ fn configure(
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" | "meet_owner" => !tree && !rows,
-            "flush" | "look_again" => !rows,
+            "flush" | "look_again" | "on_group_reclaim" | "on_direct_reclaim"
+            | "on_reclaim_end" => !rows,
             _ => false,
         };
         program.set_autoload(share.has(&name) && !left_out && !idle);
@@ -490,11 +496,12 @@ fn configure(
     let maps = &mut open.maps;
     let sized = if rows {
         let most = options.max_rows.max(1);
-        [&mut maps.rows, &mut maps.files]
+        [&mut maps.rows, &mut maps.files, &mut maps.evictions]
             .into_iter()
             .try_for_each(|map| map.set_max_entries(most))
             .and_then(|()| {
                 let other = if options.intervals { most } else { 1 };
+                maps.evictions_other.set_max_entries(other)?;
                 maps.rows_other.set_max_entries(other)
             })
             .and_then(|()| {
@@ -505,6 +512,10 @@ fn configure(
         [
             &mut maps.rows,
             &mut maps.rows_other,
+            &mut maps.evictions,
+            &mut maps.evictions_other,
+            &mut maps.culprits,
+            &mut maps.reclaims,
             &mut maps.files,
             &mut maps.file_systems,
             &mut maps.processes,
@@ -562,6 +573,7 @@ fn kernel_type_ids(kernel: &KernelTypes) -> types::kernel_types {
         io_kiocb,
         iov_iter,
         kiocb,
+        mem_cgroup,
         task_struct,
     )
 }

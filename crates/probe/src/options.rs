@@ -75,7 +75,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default of [`Options::max_rows`]: 15 MiB of kernel memory, or 28 MiB with [`Options::intervals`].
+    /// Default of [`Options::max_rows`]: 20 MiB of kernel memory, or 38 MiB with [`Options::intervals`].
     pub const MAX_ROWS: u32 = 32_768;
 
     /// Maximum number of files to watch.
@@ -89,12 +89,13 @@ impl Options {
         }
         let rows = table_bytes::<types::row_key, types::ledger>(self.max_rows);
         let files = table_bytes::<types::file_id, u32>(self.max_rows);
+        let evictions = table_bytes::<types::eviction_key, u64>(self.max_rows);
         let tables_of_rows = if self.intervals { 2 } else { 1 };
         let outside = match self.outside {
             true => table_bytes::<types::file_id, u64>(self.max_rows),
             false => 0,
         };
-        Bytes(rows * tables_of_rows + files + outside)
+        Bytes((rows + evictions) * tables_of_rows + files + outside)
     }
 
     /// Returns the kernel memory that each task takes that uses files, beside that of maps and programs.

@@ -1,6 +1,6 @@
 //! The attached probe.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::mem::{offset_of, size_of};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::intervals::Intervals;
 use crate::names::Names;
 use crate::object::Programs;
 use crate::options::{Detail, Options, Scope};
-use crate::record::{self, Booked, Raw};
+use crate::record::{self, Booked, Raw, process_key};
 use crate::skeleton::types;
-use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
+use crate::snapshot::{Culprit, Eviction, Lost, ProcessId, ProcessInfo, Row, Snapshot};
 use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
@@ -235,6 +235,8 @@ impl Probe {
             files: HashMap::new(),
             processes: Vec::new(),
             outside: HashMap::new(),
+            evictions: Vec::new(),
+            culprits: HashMap::new(),
             direct_in_flight: 0,
             lost,
         })
@@ -250,7 +252,8 @@ impl Probe {
         })?;
         processes.sort_by_key(|process| (process.id.start, process.id.tgid));
         let stuck = self.flush()?;
-        let rows = self.take_rows()?;
+        let (rows, evictions) = self.take_rows()?;
+        let culprits = self.culprits(&evictions)?;
         let mut outside = HashMap::new();
         each(&self.programs.skeleton().maps.outside, |key, value| {
             let key = Raw::new(key, "file", size_of::<types::file_id>())?;
@@ -310,14 +313,24 @@ impl Probe {
             files,
             processes,
             outside,
+            evictions,
+            culprits,
             direct_in_flight,
             lost,
         })
     }
 
-    /// Reads the rows; with intervals, also removes them.
-    fn take_rows(&mut self) -> Result<Vec<Row>, Error> {
+    /// Reads the rows and evictions; with intervals, also removes them.
+    fn take_rows(&mut self) -> Result<(Vec<Row>, Vec<Eviction>), Error> {
         let mut rows = Vec::new();
+        let mut evictions = Vec::new();
+        let read_eviction = |key: &[u8], value: &[u8]| {
+            let eviction = record::eviction(key, value)?;
+            if eviction.pages != Pages(0) {
+                evictions.push(eviction);
+            }
+            Ok(())
+        };
         let read = |key: &[u8], value: &[u8]| {
             let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             let value = Raw::new(value, "row", size_of::<types::ledger>())?;
@@ -330,26 +343,49 @@ impl Probe {
             let file = record::file_id(key, offset_of!(types::row_key, file));
             rows.push(Row {
                 process: (process.tgid != 0).then_some(process),
-                file: ((file.major, file.minor, file.inode) != (0, 0, 0)).then_some(file),
+                file: file.is_known().then_some(file),
                 cgroup: key.u32(process_offset + offset_of!(types::process_id, cgroup)),
                 ledger,
             });
             Ok(())
         };
         let Some(intervals) = &self.intervals else {
-            each(&self.programs.skeleton().maps.rows, read)?;
-            return Ok(rows);
+            let maps = &self.programs.skeleton().maps;
+            each(&maps.rows, read)?;
+            each(&maps.evictions, read_eviction)?;
+            return Ok((rows, evictions));
         };
         let other = self.programs.turn_over()?;
         intervals.wait_for_programs()?;
         let maps = &self.programs.skeleton().maps;
         if other {
             take_each(&maps.rows_other, read)?;
+            take_each(&maps.evictions_other, read_eviction)?;
         } else {
             take_each(&maps.rows, read)?;
+            take_each(&maps.evictions, read_eviction)?;
         }
         self.programs.make_overflow_rows()?;
-        Ok(rows)
+        Ok((rows, evictions))
+    }
+
+    /// The processes of these evictions, as far as the kernel's side still has them.
+    fn culprits(&self, evictions: &[Eviction]) -> Result<HashMap<ProcessId, Culprit>, Error> {
+        let table = &self.programs.skeleton().maps.culprits;
+        let ids: HashSet<ProcessId> = evictions.iter().filter_map(|e| e.culprit).collect();
+        let mut culprits = HashMap::with_capacity(ids.len());
+        for id in ids {
+            let found = table
+                .lookup(&process_key(id), MapFlags::ANY)
+                .map_err(|source| Error::Map {
+                    operation: "read a process that evicted pages",
+                    source: source.into(),
+                })?;
+            if let Some(value) = found {
+                culprits.insert(id, record::culprit(&value)?);
+            }
+        }
+        Ok(culprits)
     }
 
     /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.

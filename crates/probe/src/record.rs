@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel, Mounts};
-use cachewise_model::{Counter, Ledger, Reason};
-use cachewise_units::Bytes;
+use cachewise_model::{Counter, EvictionCause, Ledger, Reason};
+use cachewise_units::{Bytes, Pages};
 use rustix::fs::FileType;
 
 use crate::error::Error;
 use crate::skeleton::types;
-use crate::snapshot::{FileId, ProcessId, ProcessInfo};
+use crate::snapshot::{Culprit, Eviction, FileId, ProcessId, ProcessInfo};
 
 /// Bytes from the kernel, of a length that was checked.
 #[derive(Clone, Copy)]
@@ -317,6 +317,35 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
     })
 }
 
+/// An entry of the tables of evictions.
+pub(crate) fn eviction(key: &[u8], value: &[u8]) -> Result<Eviction, Error> {
+    let key = Raw::new(key, "eviction key", size_of::<types::eviction_key>())?;
+    let pages = Raw::new(value, "evicted pages", size_of::<u64>())?;
+    let culprit_offset = offset_of!(types::eviction_key, culprit);
+    let file = file_id(key, offset_of!(types::eviction_key, file));
+    let culprit = process_id(key, culprit_offset);
+    let charged = key.u32(offset_of!(types::eviction_key, charged));
+    let cause = key.u32(offset_of!(types::eviction_key, cause));
+    Ok(Eviction {
+        file: file.is_known().then_some(file),
+        charged: (charged != 0).then_some(charged),
+        culprit: (culprit.tgid != 0).then_some(culprit),
+        culprit_cgroup: key.u32(culprit_offset + offset_of!(types::process_id, cgroup)),
+        cause: EvictionCause::from_number(cause).unwrap_or(EvictionCause::Unknown),
+        pages: Pages(pages.u64(0)),
+    })
+}
+
+/// An entry of the table of culprits.
+pub(crate) fn culprit(value: &[u8]) -> Result<Culprit, Error> {
+    let raw = Raw::new(value, "culprit", size_of::<types::culprit>())?;
+    Ok(Culprit {
+        pid: raw.u32(offset_of!(types::culprit, pid)),
+        command: raw.text(offset_of!(types::culprit, comm)),
+        cgroup: raw.u64(offset_of!(types::culprit, cgroup)),
+    })
+}
+
 /// The kernel's ledger has to be the model's table, counter by counter.
 pub(crate) const fn check_ledger() {
     assert!(
@@ -342,6 +371,20 @@ mod tests {
             .collect();
         let model: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
         assert_eq!(kernel, model, "one ledger, written down in two languages");
+    }
+
+    #[test]
+    fn causes_of_the_kernels_side_are_the_models_in_name_and_order() {
+        let header = include_str!("bpf/ledger.h");
+        let table = header.split("#define CAUSES(X)").nth(1).unwrap();
+        let table = table.split("enum cause {").next().unwrap();
+        let kernel: Vec<String> = table
+            .split("X(")
+            .skip(1)
+            .map(|entry| entry.split(')').next().unwrap().to_lowercase())
+            .collect();
+        let model: Vec<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
+        assert_eq!(kernel, model, "one table, written down in two languages");
     }
 
     #[test]

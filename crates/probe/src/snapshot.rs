@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_kstat::Device;
-use cachewise_model::Ledger;
+use cachewise_model::{EvictionCause, Ledger};
 use cachewise_units::{Bytes, Pages};
 
 /// A process; ids are handed out again, so its start belongs to it.
@@ -34,6 +34,11 @@ pub struct FileId {
 }
 
 impl FileId {
+    /// Returns whether it names a file: the key of what tables have no room for is 0.
+    pub(crate) const fn is_known(&self) -> bool {
+        !matches!((self.major, self.minor, self.inode), (0, 0, 0))
+    }
+
     /// Its device; of a block device that one itself.
     #[must_use]
     pub const fn device(&self) -> Device {
@@ -149,6 +154,36 @@ pub struct Row {
     pub ledger: Ledger,
 }
 
+/// Evicted pages of one file, by cause and by the process that evicted them.
+///
+/// Over all causes and processes they add up to the evicted pages of the file's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eviction {
+    /// The file; `None` on the one entry that sums up evictions beyond the size of the table.
+    pub file: Option<FileId>,
+    /// Lower half of the kernfs id of the control group that the pages were charged to; `None`: of no group.
+    pub charged: Option<u32>,
+    /// The process that evicted them; `None` for kernel threads, as in background reclaim.
+    pub culprit: Option<ProcessId>,
+    /// Lower half of the kernfs id of that process's control group; 0 without a process.
+    pub culprit_cgroup: u32,
+    /// The cause.
+    pub cause: EvictionCause,
+    /// The number of pages.
+    pub pages: Pages,
+}
+
+/// A process that evicted pages, in the scope of the probe or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Culprit {
+    /// Its process id here: 0 if it is not in this process's PID namespace.
+    pub pid: u32,
+    /// Its command name at its first eviction, at most 15 bytes.
+    pub command: String,
+    /// The kernfs id of its control group then.
+    pub cgroup: u64,
+}
+
 /// Events that could not be counted exactly; all zero means exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
@@ -217,6 +252,10 @@ pub struct Snapshot {
     pub processes: Vec<ProcessInfo>,
     /// Pages that tasks out of scope inserted into these files, with [`outside`](crate::Options::outside).
     pub outside: HashMap<FileId, Pages>,
+    /// Evicted pages by cause and process; empty with [`Detail::Totals`](crate::Detail::Totals).
+    pub evictions: Vec<Eviction>,
+    /// The processes that evicted them. The kernel's side keeps the latest 4,096.
+    pub culprits: HashMap<ProcessId, Culprit>,
     /// Direct requests that have begun and not been seen to end.
     pub direct_in_flight: u64,
     /// Events that could not be counted.

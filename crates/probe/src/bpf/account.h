@@ -65,11 +65,11 @@ static __always_inline long make_row(bool other, const struct row_key *key, cons
 		       bpf_map_update_elem(&rows, key, ledger, BPF_NOEXIST);
 }
 
-static __noinline struct ledger *row_of(struct row_key *key)
+/* The row of that side; makes it where there is none. */
+static __noinline struct ledger *row_on(bool other, struct row_key *key)
 {
 	static const struct ledger empty;
 	static const struct row_key overflow;
-	bool other = on_other_side();
 	struct ledger *row;
 
 	if (!key)
@@ -84,6 +84,11 @@ static __noinline struct ledger *row_of(struct row_key *key)
 	/* The table is full. User space made this row at the start, so that sums stay whole. */
 	__sync_fetch_and_add(&lost.rows, 1);
 	return find_row(other, &overflow);
+}
+
+static __always_inline struct ledger *row_of(struct row_key *key)
+{
+	return row_on(on_other_side(), key);
 }
 
 /* The ledger for what `task` does to `inode`; NULL: not to be counted. */

@@ -13,15 +13,22 @@
 enum {
 	NR_read = 0,
 	NR_write = 1,
+	NR_open = 2,
+	NR_close = 3,
+	NR_ioctl = 16,
 	NR_pread = 17,
 	NR_pwrite = 18,
 	NR_readv = 19,
 	NR_writev = 20,
 	NR_madvise = 28,
 	NR_sendfile = 40,
+	NR_truncate = 76,
+	NR_ftruncate = 77,
+	NR_creat = 85,
 	NR_readahead = 187,
 	NR_io_submit = 209,
 	NR_fadvise = 221,
+	NR_openat = 257,
 	NR_splice = 275,
 	NR_fallocate = 285,
 	NR_preadv = 295,
@@ -30,6 +37,7 @@ enum {
 	NR_preadv2 = 327,
 	NR_pwritev2 = 328,
 	NR_io_uring_enter = 426,
+	NR_openat2 = 437,
 	NR_process_madvise = 440,
 	NR_none = 0xffffffff,
 };
@@ -42,6 +50,7 @@ enum {
 #define ARG3(regs) ((regs)->dx)
 #define ARG4(regs) ((regs)->r10)
 #define ARG5(regs) ((regs)->r8)
+#define ARG6(regs) ((regs)->r9)
 
 /*
  * Inside a system call ax still holds -ENOSYS. In an exception it does not, and orig_ax is then the

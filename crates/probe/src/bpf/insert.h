@@ -336,6 +336,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	struct row_key key = {};
 	struct ledger *ledger;
 	struct task_state *state;
+	bool other;
 
 	if (folio_is_shmem(folio))
 		return 0;
@@ -395,7 +396,10 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		if (READ(mapping, host, i_nlink) && lo << config.page_shift < READ(mapping, host, i_size) &&
 		    READ(mapping, host, i_sb, s_flags) & SB_ACTIVE)
 			gone_set(READ(mapping, host), &key.file, lo, hi);
-		ledger = row_of(&key);
+		/* one side for both, so that the culprits of an interval add up to its rows */
+		other = on_other_side();
+		book_eviction(&key, (u64)raw_folio, other);
+		ledger = row_on(other, &key);
 	}
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))
 		ADD(ledger, evicted_reclaim_pages, pages);

@@ -76,10 +76,12 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 #define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
 #define S_ISBLK(mode) (((mode) & S_IFMT) == 0060000)
 #define MAX_RW_COUNT 0x7ffff000ULL /* the most that one call moves */
+#define O_TRUNC 01000
 #define O_APPEND 02000
 #define O_DIRECT 040000
 #define BTRFS_SUPER_MAGIC 0x9123683E
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define PROC_SUPER_MAGIC 0x9fa0
 
 /* task_struct.flags */
 #define PF_EXITING 0x00000004
@@ -207,6 +209,7 @@ struct file_ra_state;
 struct file {
 	unsigned int f_flags;
 	struct inode *f_inode;
+	struct path f_path;
 	struct address_space *f_mapping;
 	loff_t f_pos;
 } CORE;
@@ -222,6 +225,7 @@ struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long _flags_1;
+	unsigned long memcg_data; /* the group that it is charged to, with flags in the lowest bits */
 } CORE;
 struct folio___sized {
 	unsigned int _nr_pages;	      /* 6.14 and later */
@@ -238,6 +242,9 @@ struct cgroup {
 } CORE;
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+} CORE;
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
 } CORE;
 struct css_set {
 	struct cgroup_subsys_state *subsys[1];

@@ -24,6 +24,7 @@
 #include "flight.h"
 #include "served.h"
 #include "read.h"
+#include "evict.h"
 #include "insert.h"
 #include "fault.h"
 #include "write.h"

@@ -79,6 +79,42 @@ struct row_key {
 	struct process_id process;
 };
 
+/* Causes of evictions, in the order of `cachewise_model::EvictionCause`, where each is explained. */
+#define CAUSES(X)                                                                                  \
+	X(UNKNOWN)                                                                                 \
+	X(GROUP_LIMIT)                                                                             \
+	X(DIRECT_RECLAIM)                                                                          \
+	X(KSWAPD)                                                                                  \
+	X(PROACTIVE_RECLAIM)                                                                       \
+	X(TRUNCATION)                                                                              \
+	X(UNLINK)                                                                                  \
+	X(ADVICE)                                                                                  \
+	X(DROP_CACHES)                                                                             \
+	X(INVALIDATION)                                                                            \
+	X(RELEASE)
+
+enum cause {
+#define X(name) CAUSE_##name,
+	CAUSES(X)
+#undef X
+};
+
+/* Evicted pages of a file, charged to one control group, by the process that evicted them and the cause. */
+struct eviction_key {
+	struct file_id file;
+	struct process_id culprit; /* tgid 0: a kernel thread */
+	u32 charged;		   /* lower half of the group's kernfs id; 0: none */
+	u32 cause;
+};
+
+/* A process that evicted pages. */
+struct culprit {
+	u64 cgroup;
+	u32 pid; /* as the owner of the probe sees it; 0: not in its PID namespace */
+	u32 padding;
+	char comm[16];
+};
+
 /* A process's own account, for values that belong to no file. Times in nanoseconds. */
 struct process {
 	u64 cpu_time;		     /* exact; the next two are sampled at the clock tick */

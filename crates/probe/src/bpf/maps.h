@@ -7,7 +7,7 @@ const volatile struct config config = {};
 
 /* The kernel's numbers for the types that PLAIN casts to. Filled in before loading. */
 const volatile struct kernel_types {
-	u32 address_space, bio, dentry, file, folio, inode, io_kiocb, iov_iter, kiocb, task_struct;
+	u32 address_space, bio, dentry, file, folio, inode, io_kiocb, iov_iter, kiocb, mem_cgroup, task_struct;
 } kernel_types = {};
 
 struct lost lost = {};

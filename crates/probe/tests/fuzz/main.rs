@@ -15,7 +15,7 @@
 //! # Layout
 //! - `program` and `call`: programs as text; `generate`: random ones; `once`: some that failed; `shrink`: short ones.
 //! - `task` and `ring`: how an operation is done; `worker`: a process of several tasks.
-//! - `watch`: what is seen of a file; `account`: what the kernel has of a task and of a device; `group`: memory groups.
+//! - `watch`: what is seen of a file; `account`: what the kernel has of a task and of a device.
 //! - `moment`, `expect`, `queued` and `open`: what must be counted of one thread; `request` and `sums`: of several; `bounds` and `invariants`:
 //!   how it is compared.
 //! - `stand`: the probe and the file systems; `run`, `alone` and `together` run a program on it; `verdict`: of a program;
@@ -29,7 +29,6 @@ mod bus;
 mod call;
 mod expect;
 mod generate;
-mod group;
 mod invariants;
 mod moment;
 mod once;
@@ -56,7 +55,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use kit::{image, libaio, needs, oracle, partial, problem, random, reader};
+use kit::{group, image, libaio, needs, oracle, partial, problem, random, reader};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use problem::{Context, Problem, Result};
 use program::{Kind, Program};

@@ -11,7 +11,8 @@ use libtest_mimic::Trial;
 use rustix::mm::Advice as MapAdvice;
 use rustix::process::PidfdFlags;
 
-use cachewise_model::{Counter, Ledger};
+use cachewise_model::{Counter, EvictionCause, Ledger};
+use cachewise_probe::{Eviction, Snapshot};
 
 use crate::image::FileSystem;
 use crate::matrix::Order;
@@ -60,6 +61,23 @@ fn judge<E>(
         }
         Err(problem) => room.failed(&label, &problem),
     }
+}
+
+/// Pages of a file that this process evicted during a case, for this cause.
+fn evicted_by_us<E>(done: &Measured<E>, id: (u32, u32, u64), cause: EvictionCause) -> u64 {
+    let (before, after) = &done.snapshots;
+    let pages = |snapshot: &Snapshot| -> u64 {
+        let of_case = |eviction: &&Eviction| {
+            let file = eviction
+                .file
+                .map(|file| (file.major, file.minor, file.inode));
+            let culprit = eviction.culprit.map(|process| process.tgid);
+            file == Some(id) && eviction.cause == cause && culprit == Some(std::process::id())
+        };
+        let evictions = snapshot.evictions.iter().filter(of_case);
+        evictions.map(|eviction| eviction.pages.0).sum()
+    };
+    pages(after).saturating_sub(pages(before))
 }
 
 /// Advice, as a program gives it.
@@ -344,7 +362,10 @@ fn evictions(room: &mut Room) -> Result<()> {
             || warm(&subject),
             |(), _| subject.evict_range(0..0),
         );
-        judge(room, label, measured, otherwise);
+        judge(room, label, measured, |done, ledger| {
+            let advised = evicted_by_us(done, subject.id(), EvictionCause::Advice);
+            otherwise(done, ledger).exact("evicted by this process for advice", done.gone, advised)
+        });
 
         let label = Label::new(name, "truncate to half").prepared(State::Warm, folios);
         let victim = room.file("truncated", FILE_BYTES)?;
@@ -363,7 +384,10 @@ fn evictions(room: &mut Room) -> Result<()> {
             },
             |(), _| victim.cut_to(FILE_BYTES / 2),
         );
-        judge(room, label, measured, otherwise);
+        judge(room, label, measured, |done, ledger| {
+            let cut = evicted_by_us(done, victim.id(), EvictionCause::Truncation);
+            otherwise(done, ledger).exact("evicted by this process for truncation", done.gone, cut)
+        });
         drop(victim);
 
         let label = Label::new(name, "madvise PAGEOUT").prepared(State::Warm, folios);
@@ -383,6 +407,11 @@ fn evictions(room: &mut Room) -> Result<()> {
             Comparison::new()
                 .exact("reclaimed", done.gone, ledger[Counter::EvictedReclaimPages])
                 .exact("evicted otherwise", 0, ledger[Counter::EvictedOtherPages])
+                .exact(
+                    "evicted by this process for advice",
+                    done.gone,
+                    evicted_by_us(done, subject.id(), EvictionCause::Advice),
+                )
         });
 
         let label = Label::new(name, "unlink").prepared(State::Warm, folios);

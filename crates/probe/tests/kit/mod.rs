@@ -1,10 +1,11 @@
-//! Parts that the tests of the probe share: file systems, the oracle, calls that read, and memory that ends.
+//! Parts that the tests of the probe share: file systems, memory groups, the oracle, calls that read, and memory that ends.
 //!
 //! Each test target mounts this module at its root and imports the parts that it uses, so that a part finds the
 //! others at `crate::`.
 
 #![allow(dead_code, reason = "each target uses a part of the kit")]
 
+pub mod group;
 pub mod image;
 pub mod libaio;
 pub mod needs;

@@ -9,7 +9,7 @@ use crate::image::remove_leftovers;
 use crate::problem::{Context, Result};
 
 /// The beginning of its name; the number of this process follows.
-const PREFIX: &str = "cachewise-fuzz-";
+const PREFIX: &str = "cachewise-test-";
 
 /// A group, removed when dropped.
 #[derive(Debug)]

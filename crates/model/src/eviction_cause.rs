@@ -1,0 +1,95 @@
+//! Causes of evictions: one table of names and explanations.
+
+macro_rules! causes {
+    ($($(#[doc = $help:literal])+ $variant:ident, $id:literal, $words:literal;)+) => {
+        /// Cause of the eviction of pages.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum EvictionCause {
+            $($(#[doc = $help])+ $variant,)+
+        }
+
+        impl EvictionCause {
+            /// Every cause. The probe numbers them in this order.
+            pub const ALL: &'static [EvictionCause] = &[$(EvictionCause::$variant),+];
+
+            /// The name in machine formats. It stays the same in later versions.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(EvictionCause::$variant => $id,)+ }
+            }
+
+            /// The cause in a few words.
+            #[must_use]
+            pub const fn words(self) -> &'static str {
+                match self { $(EvictionCause::$variant => $words,)+ }
+            }
+
+            /// The calls and events that evict pages for this cause.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(EvictionCause::$variant => concat!($($help),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+causes! {
+    /// The kernel does not show the cause.
+    Unknown, "unknown", "unknown cause";
+    /// A control group reached its memory limit, or the limit was lowered; the process that needed memory reclaimed.
+    GroupLimit, "group_limit", "group limit";
+    /// The machine was short of memory, and the process that needed memory reclaimed.
+    DirectReclaim, "direct_reclaim", "direct reclaim";
+    /// Background reclaim of the kernel: free memory had fallen below the low watermark.
+    Kswapd, "kswapd", "kswapd";
+    /// Reclaim on request: memory.reclaim, memory.force_empty, or DAMON.
+    ProactiveReclaim, "proactive_reclaim", "proactive reclaim";
+    /// truncate, ftruncate, open with O_TRUNC, fallocate that removes a range, or MADV_REMOVE.
+    Truncation, "truncation", "truncation";
+    /// The last link and the last descriptor of the file are gone.
+    Unlink, "unlink", "unlink";
+    /// The process advised it: fadvise or madvise, or reads with RWF_DONTCACHE.
+    Advice, "advice", "advice";
+    /// A write to /proc/sys/vm/drop_caches.
+    DropCaches, "drop_caches", "drop_caches";
+    /// The data below the pages changed: direct writes, reflinks, ioctls, or FUSE at open.
+    Invalidation, "invalidation", "invalidation";
+    /// The file system was unmounted, or the last descriptor of the block device closed.
+    Release, "release", "unmount or close of the device";
+}
+
+impl EvictionCause {
+    /// The cause with the probe's number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<EvictionCause> {
+        let index = usize::try_from(number).ok()?;
+        Self::ALL.get(index).copied()
+    }
+
+    /// Returns whether the process that evicts is known by the kernel's event. It is not for background reclaim,
+    /// which kernel threads do for all.
+    #[must_use]
+    pub const fn has_culprit(self) -> bool {
+        !matches!(self, EvictionCause::Kswapd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::EvictionCause;
+
+    #[test]
+    fn every_cause_has_its_own_name_and_number() {
+        let ids: HashSet<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
+        assert_eq!(ids.len(), EvictionCause::ALL.len());
+        for (number, cause) in EvictionCause::ALL.iter().enumerate() {
+            let number = u32::try_from(number).expect("there are few causes");
+            assert_eq!(EvictionCause::from_number(number), Some(*cause));
+            assert!(!cause.help().is_empty() && !cause.words().is_empty());
+        }
+        let beyond = u32::try_from(EvictionCause::ALL.len()).expect("there are few causes");
+        assert_eq!(EvictionCause::from_number(beyond), None);
+    }
+}
