@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use crate::value::Value;
 
 /// Importance of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Time or memory is being lost.
     Warn,
     /// Useful for reading the numbers.
+    #[default]
     Info,
 }
 
@@ -24,19 +25,74 @@ impl Severity {
     }
 }
 
-/// A finding of a rule.
-#[derive(Debug, Clone, PartialEq)]
+/// Kind of a finding's subject.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum SubjectKind {
+    /// The machine, or a run as a whole.
+    #[default]
+    Machine,
+    /// A file.
+    File,
+    /// A control group.
+    Group,
+    /// A process.
+    Process,
+}
+
+impl SubjectKind {
+    /// The name in machine formats.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            SubjectKind::Machine => "machine",
+            SubjectKind::File => "file",
+            SubjectKind::Group => "group",
+            SubjectKind::Process => "process",
+        }
+    }
+}
+
+/// The finding of a subject: its cause, evidence and fix.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finding {
-    /// The rule's name.
+    /// Name of the rule that found the cause.
     pub id: &'static str,
     /// Its importance.
     pub severity: Severity,
-    /// One line, without the subject.
+    /// The cause, in one line without the subject.
     pub title: String,
-    /// The figures behind it, named like fields: `snake_case` with the unit as suffix.
+    /// The evidence, named like fields: `snake_case` with the unit as suffix.
     pub figures: Vec<(&'static str, Value)>,
-    /// The command or code change that fixes it.
+    /// The fix: a command, or a change of the code.
     pub next_step: String,
-    /// The file concerned, if there is one.
+    /// The file or control group concerned, if there is one.
+    pub subject: Option<PathBuf>,
+    /// Kind of the subject.
+    pub kind: SubjectKind,
+    /// The process concerned, if there is one.
+    pub pid: Option<u32>,
+    /// How to verify the fix.
+    pub verify: &'static str,
+    /// Bytes fetched from devices for the subject; `None` if unknown.
+    pub cost_bytes: Option<u64>,
+    /// Further evidence of the same cause.
+    pub also: Vec<Folded>,
+}
+
+impl Finding {
+    /// Names of all rules with evidence of the cause.
+    pub fn rules(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.id).chain(self.also.iter().map(|folded| folded.id))
+    }
+}
+
+/// Evidence of another rule for the same cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// Name of the rule.
+    pub id: &'static str,
+    /// Its sentence.
+    pub title: String,
+    /// The file or control group concerned, if there is one.
     pub subject: Option<PathBuf>,
 }

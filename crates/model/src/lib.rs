@@ -83,7 +83,7 @@ pub use exactness::Exactness;
 pub use exit::Exit;
 pub use field::Field;
 pub use fields::FIELDS;
-pub use finding::{Finding, Severity};
+pub use finding::{Finding, Folded, Severity, SubjectKind};
 pub use findings::{Blind, Diagnosis, RULES, Rule, blind, diagnose};
 pub use group_memory::Room;
 pub use interval::{Interval, Use};

@@ -127,9 +127,16 @@ function findings(list, reason) {
       figure.append(`${name.replace(`_${unit}`, "").replaceAll("_", " ")} `, number);
       evidence.append(figure);
     }
+    for (const folded of finding.also ?? []) {
+      const line = document.createElement("li");
+      line.textContent = folded.subject ? `${folded.cause}: ${plain(folded.subject)}` : folded.cause;
+      evidence.append(line);
+    }
     const next = document.createElement("p");
     next.textContent = finding.next_step;
-    item.append(evidence, next);
+    const verify = document.createElement("p");
+    verify.textContent = `Verify: ${finding.verify}`;
+    item.append(evidence, next, verify);
     return item;
   });
   if (items.length === 0 || reason) {

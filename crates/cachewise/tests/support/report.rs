@@ -73,14 +73,17 @@ impl Report {
             .expect("a report has processes")
     }
 
-    /// The findings of a kind.
+    /// The findings with evidence of a rule.
     pub fn findings(&self, id: &str) -> Vec<&Value> {
         let findings = self.json["findings"]
             .as_array()
             .expect("a report has findings");
         findings
             .iter()
-            .filter(|finding| finding["id"] == id)
+            .filter(|finding| {
+                let rules = finding["rules"].as_array().expect("a finding has rules");
+                rules.iter().any(|rule| rule == id)
+            })
             .collect()
     }
 

@@ -6,7 +6,7 @@
 use cachewise_units::Bytes;
 
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
@@ -49,6 +49,8 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         ],
         next_step: next_step(interval),
         subject: heaviest.and_then(|(_, file)| file.path.clone().known()),
+        kind: SubjectKind::File,
+        ..Finding::default()
     }]
 }
 

@@ -7,7 +7,7 @@ use cachewise_units::Bytes;
 
 use super::pressure::bytes_text;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
@@ -69,6 +69,8 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         ],
         next_step: next_step(interval, pages, largest, cold.len()),
         subject: largest.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     }]
 }
 

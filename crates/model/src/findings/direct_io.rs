@@ -4,7 +4,7 @@ use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
@@ -72,6 +72,8 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
             figures,
             next_step,
             subject,
+            kind: SubjectKind::File,
+            ..Finding::default()
         },
     ))
 }
@@ -94,6 +96,8 @@ fn of_totals(interval: &Interval) -> Option<Finding> {
              more than once and it has no cache of its own",
         ),
         subject: None,
+        kind: SubjectKind::File,
+        ..Finding::default()
     })
 }
 

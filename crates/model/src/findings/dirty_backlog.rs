@@ -51,6 +51,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
             Bytes(background)
         ),
         subject: None,
+        ..Finding::default()
     }]
 }
 

@@ -9,7 +9,7 @@ use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::parts::FileRow;
@@ -79,6 +79,8 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
              lower the device's read_ahead_kb, which holds for all programs",
         ),
         subject: file.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     };
     Some((unused, finding))
 }

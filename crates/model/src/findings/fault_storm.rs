@@ -2,7 +2,7 @@
 
 use super::heaviest::heaviest;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::parts::FileRow;
 use crate::value::Value;
@@ -45,6 +45,8 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
              it in with one call, or read() into a buffer instead of mapping it",
         ),
         subject: file.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     };
     Some((missed, finding))
 }

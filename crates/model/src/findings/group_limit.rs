@@ -3,7 +3,7 @@
 use cachewise_units::Bytes;
 
 use super::pressure::{is_at_limit, limit_text, of_their_own, refaults_of};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::parts::CgroupRow;
 
@@ -61,6 +61,8 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
             limit_text(group)
         ),
         subject: Some(name.into()),
+        kind: SubjectKind::Group,
+        ..Finding::default()
     })
 }
 

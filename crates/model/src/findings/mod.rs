@@ -7,6 +7,7 @@
 //! - [`RULES`], [`diagnose`], [`Diagnosis`]: the table, and its use. [`blind`]: the rules without input.
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `pressure`: shared parts of the rules about scarce memory.
+//! - `fold`: one finding for each subject, from the findings of all rules.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
@@ -24,6 +25,7 @@ mod direct_io;
 mod dirty_backlog;
 mod fault_readahead;
 mod fault_storm;
+mod fold;
 mod group_limit;
 mod heaviest;
 mod pressure;
@@ -46,6 +48,8 @@ pub struct Rule {
     pub help: &'static str,
     /// Counters without which it cannot fire; empty if the kernel's own numbers suffice.
     pub needs: &'static [Counter],
+    /// How to verify that the fix helped.
+    pub verify: &'static str,
     /// Checks a report.
     pub check: fn(&Interval) -> Vec<Finding>,
 }
@@ -56,48 +60,56 @@ pub static RULES: &[Rule] = &[
         id: thrashing::ID,
         help: "Tasks that wait for pages that were taken a moment ago",
         needs: &[],
+        verify: "cachewise doctor --seconds 30: refault pages and memory stall fall",
         check: thrashing::check,
     },
     Rule {
         id: group_limit::ID,
         help: "Control groups at their memory limit",
         needs: &[],
+        verify: "cachewise doctor --seconds 30: refault pages fall, and the limit is reached less often",
         check: group_limit::check,
     },
     Rule {
         id: who_misses::ID,
         help: "Processes whose reads mostly come from the device, on a whole machine",
         needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
+        verify: "cachewise top: MISSED of the process falls",
         check: who_misses::check,
     },
     Rule {
         id: direct_io::ID,
         help: "Reads that go around the page cache (O_DIRECT)",
         needs: &[Counter::DirectReadBytes],
+        verify: "run it again: direct read falls, and the second run hits",
         check: direct_io::check,
     },
     Rule {
         id: reread_from_disk::ID,
         help: "Files that were brought in more than once in the same run",
         needs: &[Counter::ReadMissedPages],
+        verify: "run it again: fetched pages come close to the pages of the file",
         check: reread_from_disk::check,
     },
     Rule {
         id: working_set::ID,
         help: "Files in use that memory reclaim takes out of the page cache",
         needs: &[Counter::RefaultPages],
+        verify: "run it again: refault pages fall",
         check: working_set::check,
     },
     Rule {
         id: random_small_reads::ID,
         help: "Small reads that mostly miss",
         needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
+        verify: "run it again: read missed pages or the time fall",
         check: random_small_reads::check,
     },
     Rule {
         id: readahead_wasted::ID,
         help: "Read-ahead that brings in what is never read",
         needs: &[Counter::ReadaheadPages, Counter::ReadaheadWastedPages],
+        verify: "run it again: unused pages fall",
         check: readahead_wasted::check,
     },
     Rule {
@@ -108,36 +120,42 @@ pub static RULES: &[Rule] = &[
             Counter::FaultMissPages,
             Counter::FaultReadaheadPages,
         ],
+        verify: "run it again: fault readahead pages fall",
         check: fault_readahead::check,
     },
     Rule {
         id: fault_storm::ID,
         help: "Many page faults on file mappings that miss",
         needs: &[Counter::FaultMissPages],
+        verify: "run it again: fault miss pages fall",
         check: fault_storm::check,
     },
     Rule {
         id: dirty_backlog::ID,
         help: "Writes that come up to the limits of dirty memory",
         needs: &[Counter::DirtiedPages],
+        verify: "run it again: dirty bytes stay below the background limit",
         check: dirty_backlog::check,
     },
     Rule {
         id: tiny_reads::ID,
         help: "Read requests that are far smaller than a page",
         needs: &[Counter::ReadRequestedBytes, Counter::ReadRequests],
+        verify: "run it again: read requests fall, read average rises",
         check: tiny_reads::check,
     },
     Rule {
         id: cold_start::ID,
         help: "A run that found its files not in the page cache",
         needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
+        verify: "run it again while the files are resident: cold pages fall",
         check: cold_start::check,
     },
     Rule {
         id: cold_metadata::ID,
         help: "A run that fetched directories and inodes rather than contents of files",
         needs: &[Counter::MetadataPages],
+        verify: "run it again: metadata pages fall",
         check: cold_metadata::check,
     },
 ];
@@ -162,15 +180,21 @@ impl Diagnosis {
     }
 }
 
-/// Runs every rule; warnings come first, otherwise in the order of [`RULES`].
+/// Runs every rule, and folds the evidence of each subject into one finding. Warnings come first,
+/// those with the most fetched bytes before others.
 #[must_use]
 pub fn diagnose(interval: &Interval) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES
-        .iter()
-        .flat_map(|rule| (rule.check)(interval))
-        .collect();
-    findings.sort_by_key(|finding| finding.severity);
-    findings
+    fold::fold(interval, found(interval))
+}
+
+/// What each rule finds by itself.
+fn found(interval: &Interval) -> Vec<Finding> {
+    let of_rule = |rule: &Rule| {
+        let found = (rule.check)(interval).into_iter();
+        let verify = rule.verify;
+        found.map(move |finding| Finding { verify, ..finding })
+    };
+    RULES.iter().flat_map(of_rule).collect()
 }
 
 /// Rules without input, because their counters are missing: no finding of theirs means nothing.
@@ -259,7 +283,7 @@ mod tests {
         let interval = sample::every_rule_fires();
         let fired: HashSet<&str> = diagnose(&interval)
             .iter()
-            .map(|finding| finding.id)
+            .flat_map(Finding::rules)
             .collect();
         for rule in RULES {
             assert!(
@@ -372,7 +396,7 @@ mod tests {
 
     #[test]
     fn figures_are_named_like_fields_and_steps_are_set() {
-        for finding in diagnose(&sample::every_rule_fires()) {
+        for finding in found(&sample::every_rule_fires()) {
             assert!(
                 !finding.next_step.is_empty(),
                 "{}: there is a next step",

@@ -8,7 +8,7 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use super::pressure::more_memory;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
@@ -74,6 +74,8 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
             )
         },
         subject: file.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     };
     Some((unused, finding))
 }

@@ -5,7 +5,7 @@ use cachewise_units::Bytes;
 use super::heaviest::heaviest;
 use super::pressure::more_memory;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::group_memory::Room;
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
@@ -61,6 +61,8 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
         ],
         next_step: next_step(reclaimed, dropped, &interval.room_for_file(place)),
         subject: file.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     };
     Some((again, finding))
 }

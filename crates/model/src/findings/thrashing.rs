@@ -6,7 +6,7 @@
 use cachewise_units::Bytes;
 
 use super::pressure::{is_at_limit, limit_text, of_their_own, refaults, refaults_of};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::CgroupRow;
@@ -106,6 +106,10 @@ fn finding(
     next_step: String,
     subject: Option<std::path::PathBuf>,
 ) -> Finding {
+    let kind = match subject {
+        Some(_) => SubjectKind::Group,
+        None => SubjectKind::Machine,
+    };
     Finding {
         id: ID,
         severity: Severity::Warn,
@@ -113,6 +117,8 @@ fn finding(
         figures,
         next_step,
         subject,
+        kind,
+        ..Finding::default()
     }
 }
 

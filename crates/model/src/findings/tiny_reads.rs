@@ -2,7 +2,7 @@
 
 use super::heaviest::heaviest;
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::parts::FileRow;
 
@@ -46,6 +46,8 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
              bs=64K), or map the file",
         ),
         subject: file.path.clone().known(),
+        kind: SubjectKind::File,
+        ..Finding::default()
     };
     Some((number, finding))
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use cachewise_units::Bytes;
 
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::ProcessRow;
@@ -91,9 +91,15 @@ fn finding(pid: u32, process: &ProcessRow) -> Finding {
         next_step: if process.exit == crate::Exit::Running {
             format!("see which files, and what to do: cachewise run -p {pid} -d 10")
         } else {
-            String::from("it has ended; for its files run it under cachewise run -- COMMAND")
+            String::from(
+                "if it reads each file once (a backup, a scan), keep its pages from evicting others: \
+                 POSIX_FADV_DONTNEED after each read, cachewise cat --keep, or a control group of its \
+                 own with a memory limit; its files: cachewise run -- COMMAND",
+            )
         },
-        subject: None,
+        kind: SubjectKind::Process,
+        pid: Some(pid),
+        ..Finding::default()
     }
 }
 

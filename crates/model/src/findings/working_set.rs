@@ -7,7 +7,7 @@ use cachewise_units::{Bytes, shell_quoted};
 
 use super::pressure::{bytes_text, larger, limit_text};
 use crate::counter::Counter;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured, Missing};
 use crate::parts::CgroupRow;
@@ -53,6 +53,11 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         ("inserted_pages", inserted.pages()),
     ];
     figures.extend(memory(interval, limited));
+    let subject = limited.and_then(|group| group.path.clone().known().map(Into::into));
+    let kind = match subject {
+        Some(_) => SubjectKind::Group,
+        None => SubjectKind::Machine,
+    };
     vec![Finding {
         id: ID,
         severity: Severity::Warn,
@@ -61,7 +66,9 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         ),
         figures,
         next_step: next_step(interval, limited),
-        subject: limited.and_then(|group| group.path.clone().known().map(Into::into)),
+        subject,
+        kind,
+        ..Finding::default()
     }]
 }
 

@@ -1,7 +1,7 @@
 //! Text panes over the whole view, and menus.
 
 use cachewise_model::{Severity, escaped};
-use cachewise_view::length;
+use cachewise_view::{folded_text, length};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -152,10 +152,11 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
                 format!("{} {value}", name.replace('_', " "))
             })
             .collect();
+        let also: String = finding.also.iter().map(folded_text).collect();
         push_wrapped(
             &mut lines,
             "    ",
-            &figures.join(", "),
+            &format!("{}{also}", figures.join(", ")),
             columns,
             look.plain(),
         );
@@ -163,6 +164,13 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
             &mut lines,
             "    next: ",
             &finding.next_step,
+            columns,
+            look.plain(),
+        );
+        push_wrapped(
+            &mut lines,
+            "    verify: ",
+            finding.verify,
             columns,
             look.plain(),
         );

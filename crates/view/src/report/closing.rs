@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    Count, Diagnosis, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value, Verdict, escaped,
-    laws,
+    Count, Diagnosis, Folded, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value, Verdict,
+    escaped, laws,
 };
 
 use cachewise_units::Bytes;
@@ -13,7 +13,7 @@ use crate::cell::{path_text, wrapped};
 use crate::number::{grouped, value_text};
 use crate::style::Style;
 
-/// The findings, each with its figures and the next step.
+/// The findings, four lines each: cause, evidence, fix, and how to verify it.
 ///
 /// The rules take only exact numbers: without them, no finding means nothing.
 pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
@@ -33,20 +33,29 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
         };
         let subject = finding.subject.as_deref().map(path_text);
         let subject = subject.map(|path| format!(": {path}")).unwrap_or_default();
-        let figures: Vec<String> = finding
-            .figures
-            .iter()
+        let figures = finding.figures.iter();
+        let figures: Vec<String> = figures
             .map(|(name, value)| finding_figure(name, value))
             .collect();
+        let also: String = finding.also.iter().map(folded_text).collect();
         // Not wrapped: users copy the next step.
         let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
-        let _ = writeln!(text, "    {}", figures.join(", "));
-        let _ = writeln!(text, "    next: {}", finding.next_step);
+        let _ = writeln!(text, "    evidence: {}{also}", figures.join(", "));
+        let _ = writeln!(text, "    fix: {}", finding.next_step);
+        let _ = writeln!(text, "    verify: {}", finding.verify);
     }
     if let Some(blind) = blind {
         let _ = writeln!(text, "{}", wrapped(&blind.to_string(), style.width));
     }
     text
+}
+
+/// Evidence of another rule, for people, after the figures.
+#[must_use]
+pub fn folded_text(folded: &Folded) -> String {
+    let subject = folded.subject.as_deref().map(path_text);
+    let subject = subject.map(|path| format!(": {path}")).unwrap_or_default();
+    format!("; {}{subject}", folded.title)
 }
 
 /// A figure of a finding, for people: `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`;
@@ -164,13 +173,14 @@ mod tests {
     const PLAIN: Style = Style::plain(80);
 
     #[test]
-    fn finding_shows_figures_and_next_step() {
+    fn finding_shows_cause_evidence_fix_and_verification() {
         let expected = [
             "findings\n",
             "note: cold start: most of what was read was not in the page cache before: /data/file\n",
-            "    cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
-            "    next: run it again to measure it warm; to read it in beforehand: ",
+            "    evidence: cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
+            "    fix: run it again to measure it warm; to read it in beforehand: ",
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
+            "    verify: run it again while the files are resident: cold pages fall\n",
         ]
         .concat();
         let mut interval = sample::cold();
@@ -178,7 +188,7 @@ mod tests {
         assert_eq!(
             findings(&diagnosis, PLAIN),
             expected,
-            "three lines a finding"
+            "four lines a finding"
         );
         diagnosis.findings.clear();
         assert_eq!(

@@ -1,8 +1,8 @@
 //! A report as one complete JSON document.
 
 use cachewise_model::{
-    Backend, Datum, Diagnosis, Exactness, Exit, Finding, Interval, Law, Lost, Measured, Reason,
-    Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, laws,
+    Backend, Datum, Diagnosis, Exactness, Exit, Finding, Folded, Interval, Law, Lost, Measured,
+    Reason, Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -169,6 +169,17 @@ pub fn findings_json(diagnosis: &Diagnosis) -> Map<String, Json> {
     members
 }
 
+fn folded_json(folded: &Folded) -> Json {
+    let object = Object::new()
+        .set("id", folded.id)
+        .set("cause", folded.title.as_str());
+    match &folded.subject {
+        Some(path) => object.value("subject", &Measured::Exact(Datum::Path(path.clone()))),
+        None => object.set("subject", Json::Null),
+    }
+    .finish()
+}
+
 fn finding_json(finding: &Finding) -> Json {
     let figures = finding
         .figures
@@ -186,6 +197,19 @@ fn finding_json(finding: &Finding) -> Json {
         None => object.set("subject", Json::Null),
     };
     object
+        .set("subject_kind", finding.kind.id())
+        .set("pid", finding.pid)
+        .set("rules", finding.rules().collect::<Json>())
+        .set("cause", finding.title.as_str())
+        .set("evidence", figures.clone())
+        .set(
+            "also",
+            finding.also.iter().map(folded_json).collect::<Json>(),
+        )
+        .set("cost_bytes", finding.cost_bytes)
+        .set("fix", finding.next_step.as_str())
+        .set("verify", finding.verify)
+        // The names of earlier versions.
         .set("figures", figures)
         .set("next_step", finding.next_step.as_str())
         .finish()

@@ -23,7 +23,7 @@ mod row_checks;
 pub(crate) mod tables;
 mod text;
 
-pub use closing::{finding_figure, lost_text};
+pub use closing::{finding_figure, folded_text, lost_text};
 pub use document::{backend_json, findings_json, lost_json};
 pub use options::ReportOptions;
 

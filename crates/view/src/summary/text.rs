@@ -355,7 +355,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
         let text = summary(&night, &options(100));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(
-            place("processes\n") < place("findings\n") && place("findings\n") < place("    next: "),
+            place("processes\n") < place("findings\n") && place("findings\n") < place("    fix: "),
             "at the end: {text}"
         );
     }

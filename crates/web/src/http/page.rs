@@ -283,7 +283,24 @@ fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
                 escape(&per_second(value, Kind::Gauge, 0.0, page_size))
             );
         }
-        let _ = write!(text, "</ul><p>{}</p></li>", escape(&finding.next_step));
+        for folded in &finding.also {
+            let subject = folded.subject.as_ref();
+            let subject = subject.map_or(String::new(), |path| {
+                format!(": {}", cachewise_model::escaped(path.as_os_str()))
+            });
+            let _ = write!(
+                text,
+                "<li>{}{}</li>",
+                escape(&folded.title),
+                escape(&subject)
+            );
+        }
+        let _ = write!(
+            text,
+            "</ul><p>{}</p><p>Verify: {}</p></li>",
+            escape(&finding.next_step),
+            escape(finding.verify)
+        );
     }
     text
 }
@@ -395,6 +412,7 @@ mod tests {
                 Measured::Exact(Datum::Pages(Pages(512))),
             )],
             next_step: "again".into(),
+            ..Finding::default()
         };
         let findings = Diagnosis {
             findings: vec![finding],

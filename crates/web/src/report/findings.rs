@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cachewise_model::{Finding, Severity, Statistics, escaped};
-use cachewise_view::finding_figure;
+use cachewise_view::{finding_figure, folded_text};
 
 use crate::html::text;
 
@@ -35,13 +35,16 @@ fn finding(finding: &Finding) -> String {
     let figures: Vec<String> = figures
         .map(|(name, value)| finding_figure(name, value))
         .collect();
+    let also: String = finding.also.iter().map(folded_text).collect();
     let mut item = String::new();
     let _ = writeln!(
         item,
-        "<li><strong>{severity}: {}</strong>{subject}<br>{}<br>Next: {}</li>",
+        "<li><strong>{severity}: {}</strong>{subject}<br>{}{}<br>Next: {}<br>Verify: {}</li>",
         text(&finding.title),
         text(&figures.join(", ")),
-        text(&finding.next_step)
+        text(&also),
+        text(&finding.next_step),
+        text(finding.verify)
     );
     item
 }

@@ -118,6 +118,7 @@ fn findings_have_figures_and_a_next_step() {
         figures: vec![("direct_bytes", Measured::Exact(5 << 20).bytes())],
         next_step: "open it without O_DIRECT & see".into(),
         subject: Some("/data/<b>".into()),
+        ..cachewise_model::Finding::default()
     }];
     let page = page_of(&summary, &[]);
     for part in [

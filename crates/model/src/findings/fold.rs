@@ -1,0 +1,311 @@
+//! One finding for each subject: evidence of the same cause is folded into the finding that names it.
+//!
+//! Access patterns come first: where a file's own reads explain the memory that its group lacks, a
+//! larger limit is not the fix. Then groups, whose limit explains the files that are fetched again,
+//! and then files and processes.
+
+use std::cmp::Reverse;
+
+use super::{
+    cold_start, fault_readahead, group_limit, random_small_reads, readahead_wasted,
+    reread_from_disk, thrashing, who_misses, working_set,
+};
+use crate::counter::Counter;
+use crate::finding::{Finding, Folded, SubjectKind};
+use crate::group_memory::holds;
+use crate::interval::Interval;
+use crate::ledger::Ledger;
+
+/// Causes in the way that a file is read: they explain a lack of memory.
+const PATTERNS: [&str; 3] = [
+    fault_readahead::ID,
+    readahead_wasted::ID,
+    random_small_reads::ID,
+];
+/// Causes in memory.
+const MEMORY: [&str; 3] = [thrashing::ID, group_limit::ID, working_set::ID];
+
+/// The findings, each with the evidence of others that it explains, by severity and cost.
+pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding> {
+    for finding in &mut found {
+        finding.cost_bytes = cost(interval, finding);
+    }
+    found.sort_by_key(|finding| (finding.severity, rank(finding)));
+    let mut heads: Vec<Finding> = Vec::new();
+    for finding in found {
+        match heads
+            .iter_mut()
+            .find(|head| explains(interval, head, &finding))
+        {
+            Some(head) => {
+                head.cost_bytes = head.cost_bytes.max(finding.cost_bytes);
+                head.also.push(Folded {
+                    id: finding.id,
+                    title: finding.title,
+                    subject: finding.subject,
+                });
+            }
+            None => heads.push(finding),
+        }
+    }
+    heads.sort_by_key(|finding| (finding.severity, Reverse(finding.cost_bytes)));
+    heads
+}
+
+fn rank(finding: &Finding) -> u8 {
+    match finding.id {
+        id if PATTERNS.contains(&id) => 0,
+        id if MEMORY.contains(&id) => 1,
+        reread_from_disk::ID => 3,
+        cold_start::ID => 4,
+        who_misses::ID => 5,
+        _ => 2,
+    }
+}
+
+fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    let same_kind = head.kind == finding.kind;
+    if same_kind && head.subject.is_some() && head.subject == finding.subject {
+        return true;
+    }
+    match (head.id, finding.id) {
+        (pattern, memory) if PATTERNS.contains(&pattern) && MEMORY.contains(&memory) => {
+            explains_memory(interval, head, finding)
+        }
+        (memory, reread_from_disk::ID) if MEMORY.contains(&memory) => {
+            is_reclaimed(interval, finding) && reads(interval, head, finding)
+        }
+        // The machine as a whole, where one of its groups is the cause.
+        (memory, other) if MEMORY.contains(&memory) && MEMORY.contains(&other) => {
+            finding.subject.is_none()
+        }
+        (_, who_misses::ID) => reads_for(interval, head, finding),
+        _ => false,
+    }
+}
+
+/// Whether most pages fetched in the group, or on the machine, are of the file.
+fn explains_memory(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    let Some(place) = file_of(interval, head) else {
+        return false;
+    };
+    let fetched = pages(&interval.files[place].ledger);
+    let whole = match group_of(finding) {
+        Some(group) => {
+            let readers = interval.reader_groups(place);
+            if !readers.iter().any(|reader| holds(group, reader)) {
+                return false;
+            }
+            let below = interval.cgroups.iter().filter(|row| {
+                row.path
+                    .as_ref()
+                    .known()
+                    .is_some_and(|name| holds(group, name))
+            });
+            below.map(|row| pages(&row.ledger)).sum()
+        }
+        None => pages(&interval.ledger),
+    };
+    fetched > 0 && fetched.saturating_mul(2) >= whole
+}
+
+/// Whether reclaim evicted the pages of a file, and not a program.
+fn is_reclaimed(interval: &Interval, finding: &Finding) -> bool {
+    file_of(interval, finding).is_some_and(|place| {
+        let ledger = &interval.files[place].ledger;
+        ledger[Counter::EvictedReclaimPages] >= ledger[Counter::EvictedOtherPages]
+    })
+}
+
+/// Whether the group of `head` reads the file of `finding`; the machine reads all files.
+fn reads(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    match (group_of(head), file_of(interval, finding)) {
+        (None, _) => true,
+        (Some(group), Some(place)) => {
+            let readers = interval.reader_groups(place);
+            readers.iter().any(|reader| holds(group, reader))
+        }
+        (Some(_), None) => false,
+    }
+}
+
+/// Whether most pages fetched for the process are of the file or group of `head`.
+fn reads_for(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    let place = interval
+        .processes
+        .iter()
+        .position(|process| process.pid.is_some() && process.pid == finding.pid);
+    let Some(place) = place else {
+        return false;
+    };
+    let process = &interval.processes[place];
+    if let Some(group) = group_of(head) {
+        let own = process.cgroup.as_ref().known();
+        return own.is_some_and(|own| holds(group, own));
+    }
+    let Some(file) = file_of(interval, head) else {
+        return false;
+    };
+    let uses = interval.uses.iter();
+    let of_file: u64 = uses
+        .filter(|used| used.process == Some(place) && used.file == file)
+        .map(|used| pages(&used.ledger))
+        .sum();
+    of_file > 0 && of_file.saturating_mul(2) >= pages(&process.ledger)
+}
+
+/// Bytes that were fetched from devices for the subject.
+fn cost(interval: &Interval, finding: &Finding) -> Option<u64> {
+    let page = interval.source.page_size;
+    let of = |ledger: &Ledger| ledger.fetched_bytes(page).known();
+    match finding.kind {
+        SubjectKind::File => of(&interval.files[file_of(interval, finding)?].ledger),
+        SubjectKind::Group => {
+            let group = group_of(finding)?;
+            let rows = interval.cgroups.iter();
+            let below = rows.filter(|row| {
+                row.path
+                    .as_ref()
+                    .known()
+                    .is_some_and(|name| holds(group, name))
+            });
+            Some(below.filter_map(|row| of(&row.ledger)).sum())
+        }
+        SubjectKind::Process => {
+            let mut processes = interval.processes.iter();
+            let process = processes.find(|process| process.pid == finding.pid)?;
+            of(&process.ledger)
+        }
+        SubjectKind::Machine => of(&interval.ledger),
+    }
+}
+
+fn group_of(finding: &Finding) -> Option<&str> {
+    let subject = finding.subject.as_ref()?;
+    (finding.kind == SubjectKind::Group).then_some(())?;
+    subject.to_str()
+}
+
+fn file_of(interval: &Interval, finding: &Finding) -> Option<usize> {
+    (finding.kind == SubjectKind::File).then_some(())?;
+    let subject = finding.subject.as_ref()?;
+    interval
+        .files
+        .iter()
+        .position(|file| file.path.as_ref().known() == Some(subject))
+}
+
+fn pages(ledger: &Ledger) -> u64 {
+    ledger.fetched_pages().known().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::super::diagnose;
+    use super::*;
+    use crate::findings::sample;
+    use crate::measured::Measured;
+
+    /// A group that thrashes over one file, read in order or with these counts.
+    fn thrashing(counts: &[(Counter, u64)]) -> Interval {
+        use Counter::*;
+        let reads = [
+            (ReadRequests, 2_000),
+            (ReadRequestedPages, 500_000),
+            (ReadRequestedBytes, 500_000 << 12),
+            (ReadMissedPages, 5_000),
+            (ReadaheadPages, 495_000),
+            (ReadaheadHitPages, 495_000),
+            (EvictedReclaimPages, 480_000),
+            (RefaultPages, 400_000),
+        ];
+        let counts: Vec<_> = reads.iter().chain(counts).copied().collect();
+        let mut interval = sample::with_file(96 << 20, &counts);
+        let mut group = sample::group("/db", 400_000);
+        group.ledger = interval.ledger.clone();
+        interval.cgroups.push(group);
+        interval.processes.push(sample::process(7, &counts));
+        interval.processes[0].cgroup = Measured::Exact("/db".into());
+        interval.run = None;
+        interval.elapsed = Duration::from_secs(5);
+        interval.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+        interval.system.file_refault_pages = Measured::Exact(400_000);
+        interval
+    }
+
+    #[test]
+    fn group_has_one_finding_with_all_evidence() {
+        let found = diagnose(&thrashing(&[]));
+        assert_eq!(found.len(), 1, "one cause: {found:#?}");
+        assert_eq!(found[0].subject.as_deref(), Some(Path::new("/db")));
+        let mut also: Vec<&str> = found[0].rules().collect();
+        also.sort_unstable();
+        assert_eq!(
+            also,
+            [
+                "group_limit",
+                "reread_from_disk",
+                "thrashing",
+                "who_misses",
+                "working_set"
+            ],
+            "the rules that found it"
+        );
+        assert_eq!(found[0].cost_bytes, Some(500_000 << 12), "its bytes");
+        assert!(!found[0].verify.is_empty(), "how to verify the fix");
+    }
+
+    #[test]
+    fn access_pattern_explains_the_memory_of_its_group() {
+        use Counter::*;
+        let found = diagnose(&thrashing(&[
+            (ReadaheadHitPages, 0),
+            (ReadaheadWastedPages, 400_000),
+        ]));
+        assert_eq!(found.len(), 1, "no second cause: {found:#?}");
+        assert_eq!(found[0].id, "readahead_wasted", "not a limit to raise");
+        assert!(
+            found[0].rules().any(|id| id == "thrashing"),
+            "the evidence stays"
+        );
+    }
+
+    #[test]
+    fn findings_are_ranked_by_fetched_bytes() {
+        let mut interval = sample::run();
+        for (name, requests) in [("/small", 300_000u64), ("/large", 900_000)] {
+            let mut file = sample::file(name, 8 << 30);
+            for counter in [
+                Counter::ReadRequests,
+                Counter::ReadRequestedPages,
+                Counter::ReadMissedPages,
+            ] {
+                file.ledger.set(counter, requests);
+            }
+            file.ledger.set(Counter::ReadRequestedBytes, requests << 12);
+            interval.files.push(file);
+        }
+        let found = diagnose(&interval);
+        let subjects: Vec<_> = found
+            .iter()
+            .filter_map(|one| one.subject.as_deref())
+            .collect();
+        assert_eq!(subjects, [Path::new("/large"), Path::new("/small")]);
+    }
+
+    #[test]
+    fn dropped_file_is_not_explained_by_memory() {
+        use Counter::*;
+        let found = diagnose(&thrashing(&[
+            (EvictedOtherPages, 490_000),
+            (EvictedReclaimPages, 0),
+        ]));
+        assert!(
+            found.iter().any(|one| one.id == "reread_from_disk"),
+            "a program drops it: {found:#?}"
+        );
+    }
+}
