@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    CgroupRow, Count, Counter, Exit, FileNumber, FileRow, Interval, Ledger, Lost, Measured,
-    Missing, ProcessRow, Reason, System, Use,
+    CgroupRow, Count, Counter, Culprit, Eviction, Exit, FileNumber, FileRow, Interval, Ledger,
+    Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow, Reason, System, Use,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -65,6 +65,7 @@ pub fn fill(
     (processes, interval.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
     interval.cgroups = cgroup_rows(snapshot, &cgroup_names, interval.page());
     interval.uses = uses(snapshot, &files, &processes);
+    interval.evictions = evictions(snapshot, &files, &cgroup_names);
     interval.lost = lost(snapshot);
     interval.mark_contradictions();
     Identities { files, processes }
@@ -419,6 +420,57 @@ pub fn cgroup_rows(
         .collect();
     heaviest_groups_first(&mut rows, page);
     rows
+}
+
+/// The evictions of a snapshot, the largest first. `files` are those of the interval, in its order.
+fn evictions(
+    snapshot: &Snapshot,
+    files: &[Option<FileId>],
+    names: &HashMap<u64, String>,
+) -> Vec<Eviction> {
+    let places: HashMap<&Option<FileId>, usize> = files
+        .iter()
+        .enumerate()
+        .map(|(place, id)| (id, place))
+        .collect();
+    // The probe has the lower half of each id.
+    let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
+    let group = |id: u32| {
+        names
+            .get(&id)
+            .map_or(Measured::unknown(Reason::GroupGone), |name| {
+                Measured::Exact((*name).clone())
+            })
+    };
+    let mut evictions: Vec<Eviction> = snapshot
+        .evictions
+        .iter()
+        .filter_map(|eviction| {
+            let culprit = eviction.culprit.map(|id| {
+                let known = snapshot.culprits.get(&id);
+                let pid = known.map(|known| known.pid).filter(|pid| *pid != 0);
+                Culprit {
+                    pid: pid.map_or(Measured::unknown(Reason::ProcessesFull), Measured::Exact),
+                    started: id.start,
+                    command: known.map_or(Measured::unknown(Reason::ProcessesFull), |known| {
+                        Measured::Exact(known.command.clone())
+                    }),
+                    cgroup: group(eviction.culprit_cgroup),
+                }
+            });
+            Some(Eviction {
+                file: *places.get(&eviction.file)?,
+                charged: eviction
+                    .charged
+                    .map_or(Measured::Missing(NOT_APPLICABLE), group),
+                cause: eviction.cause,
+                culprit,
+                pages: eviction.pages.0,
+            })
+        })
+        .collect();
+    evictions.sort_by_key(|eviction| (Reverse(eviction.pages), eviction.file));
+    evictions
 }
 
 /// Puts control groups in the order of what was done in them; those that did nothing by their memory.

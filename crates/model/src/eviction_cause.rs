@@ -1,4 +1,4 @@
-//! Causes of evictions: one table of names and explanations.
+//! Causes of evictions: one table of names and explanations, of which docs/counting.md has a copy.
 
 macro_rules! causes {
     ($($(#[doc = $help:literal])+ $variant:ident, $id:literal, $words:literal;)+) => {
@@ -34,27 +34,27 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The kernel does not show the cause.
+    /// A call that is none of these, such as one of a 32-bit program.
     Unknown, "unknown", "unknown cause";
-    /// A control group reached its memory limit, or the limit was lowered; the process that needed memory reclaimed.
+    /// A process whose control group reached its memory limit, or that lowered the limit.
     GroupLimit, "group_limit", "group limit";
-    /// The machine was short of memory, and the process that needed memory reclaimed.
+    /// A process that needed memory when the machine was short of it.
     DirectReclaim, "direct_reclaim", "direct reclaim";
-    /// Background reclaim of the kernel: free memory had fallen below the low watermark.
+    /// Background reclaim, for all processes that use memory; the kernel does not name one.
     Kswapd, "kswapd", "kswapd";
-    /// Reclaim on request: memory.reclaim, memory.force_empty, or DAMON.
+    /// A write to memory.reclaim or memory.force_empty, or DAMON.
     ProactiveReclaim, "proactive_reclaim", "proactive reclaim";
-    /// truncate, ftruncate, open with O_TRUNC, fallocate that removes a range, or MADV_REMOVE.
+    /// truncate, ftruncate, open with O_TRUNC, fallocate that removes a range, MADV_REMOVE.
     Truncation, "truncation", "truncation";
-    /// The last link and the last descriptor of the file are gone.
+    /// The end of the file: its last link and descriptor are gone.
     Unlink, "unlink", "unlink";
-    /// The process advised it: fadvise or madvise, or reads with RWF_DONTCACHE.
+    /// fadvise or madvise, or a read with RWF_DONTCACHE.
     Advice, "advice", "advice";
     /// A write to /proc/sys/vm/drop_caches.
     DropCaches, "drop_caches", "drop_caches";
-    /// The data below the pages changed: direct writes, reflinks, ioctls, or FUSE at open.
+    /// A change of the data below: direct writes, reflinks, ioctls, FUSE at open.
     Invalidation, "invalidation", "invalidation";
-    /// The file system was unmounted, or the last descriptor of the block device closed.
+    /// Unmounting, or closing the last descriptor of a block device.
     Release, "release", "unmount or close of the device";
 }
 

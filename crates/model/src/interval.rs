@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::eviction::Eviction;
 use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::lost::Lost;
@@ -55,6 +56,8 @@ pub struct Interval {
     pub devices: Vec<DeviceRow>,
     /// Use of files by processes.
     pub uses: Vec<Use>,
+    /// Evicted pages of the files, by cause and process, of a run. Watches and recordings do not have them.
+    pub evictions: Vec<Eviction>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
     /// The command or process that was watched; `None` if it was the machine or a part of it.
@@ -89,6 +92,7 @@ impl Interval {
             cgroups: Vec::new(),
             devices: Vec::new(),
             uses: Vec::new(),
+            evictions: Vec::new(),
             lost: Vec::new(),
             run: None,
         }

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::eviction::{Eviction, EvictionKey};
 use crate::interval::{Interval, Use};
 use crate::lost::Lost;
 use crate::parts::{CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
@@ -82,6 +83,7 @@ struct Places {
     cgroups: HashMap<Option<String>, usize>,
     devices: HashMap<String, usize>,
     uses: HashMap<(Option<usize>, usize), usize>,
+    evictions: HashMap<EvictionKey, usize>,
     lost: HashMap<&'static str, usize>,
 }
 
@@ -136,6 +138,17 @@ impl Places {
             USE,
             |used, later| used.ledger += later.ledger,
         );
+        let evictions = later.evictions.into_iter().map(|eviction| Eviction {
+            file: files.get(eviction.file).copied().unwrap_or(eviction.file),
+            ..eviction
+        });
+        join(
+            &mut whole.evictions,
+            &mut self.evictions,
+            evictions.collect(),
+            Eviction::key,
+            |eviction, later| eviction.pages += later.pages,
+        );
         join(
             &mut whole.lost,
             &mut self.lost,
@@ -175,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::counter::Counter;
+    use crate::eviction_cause::EvictionCause;
     use crate::exit::Exit;
     use crate::findings::sample;
     use crate::ledger::Ledger;
@@ -221,6 +235,30 @@ mod tests {
             files: vec![sample::file("/data", cached)],
             ..Interval::new(Arc::default(), cached.to_string())
         }
+    }
+
+    #[test]
+    fn append_sums_evictions_of_the_same_file_process_and_cause() {
+        let evictions = |pages: u64, cause| {
+            let mut interval = interval(vec![process(7, 1, 10)], 100);
+            interval.evictions.push(Eviction {
+                file: 0,
+                charged: Measured::Exact("/db".into()),
+                cause,
+                culprit: None,
+                pages,
+            });
+            interval
+        };
+        let mut sum = evictions(10, EvictionCause::Kswapd);
+        sum.append(evictions(5, EvictionCause::Unlink));
+        sum.append(evictions(7, EvictionCause::Kswapd));
+        let pages: Vec<u64> = sum
+            .evictions
+            .iter()
+            .map(|eviction| eviction.pages)
+            .collect();
+        assert_eq!(pages, [17, 5], "each cause of the one file");
     }
 
     #[test]

@@ -29,7 +29,7 @@
 //! - `source`: the machine, and how it was counted. `run`, `exit`: a command or process that was watched.
 //! - `statistics`: statistics of a recording.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
-//! - `eviction_cause`: causes of evictions.
+//! - `eviction`, `eviction_cause`: evicted pages by process and cause.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
 //! - `checkup`: capabilities and findings of a machine.
@@ -42,6 +42,7 @@
 mod checkup;
 mod counter;
 mod derived;
+mod eviction;
 mod eviction_cause;
 mod exactness;
 mod exit;
@@ -78,6 +79,7 @@ mod value;
 pub use cachewise_units::{escaped, shell_quoted};
 pub use checkup::{Check, Checkup, State};
 pub use counter::Counter;
+pub use eviction::{Culprit, Eviction};
 pub use eviction_cause::EvictionCause;
 pub use exactness::Exactness;
 pub use exit::Exit;

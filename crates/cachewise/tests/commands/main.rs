@@ -29,6 +29,7 @@ mod pid_namespace;
 mod process_limit;
 mod record;
 mod run_command;
+mod run_evictions;
 mod run_follow;
 mod serve;
 mod stat;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         process_limit,
         record,
         run_command,
+        run_evictions,
         run_follow,
         serve,
         stat,

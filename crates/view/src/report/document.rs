@@ -6,6 +6,7 @@ use cachewise_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::evictions;
 use crate::json::Object;
 
 /// The whole document.
@@ -67,6 +68,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("files", files.collect::<Json>())
         .set("processes", processes.collect::<Json>())
         .set("cgroups", cgroups.collect::<Json>())
+        .set("evictions", evictions::json(interval))
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())
         .merge(findings_json(diagnosis))

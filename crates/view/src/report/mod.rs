@@ -16,6 +16,7 @@ use crate::json;
 mod classes;
 pub(crate) mod closing;
 pub(crate) mod document;
+mod evictions;
 mod options;
 mod ranked;
 mod records;

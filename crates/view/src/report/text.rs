@@ -5,7 +5,7 @@ use cachewise_model::{
 };
 
 use super::options::ReportOptions;
-use super::{classes, closing, row_checks, tables};
+use super::{classes, closing, evictions, row_checks, tables};
 use crate::cell::wrapped;
 use crate::number::value_text;
 
@@ -18,6 +18,7 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
         tables::files(interval, TablePlace::Run, options),
         tables::processes(interval, TablePlace::Run, options),
         tables::cgroups(interval, TablePlace::Run, options),
+        evictions::text(interval, options),
         closing::findings(diagnosis, style),
         [
             closing::checks(interval, style),

@@ -32,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
     trials![
         plain written::metrics,
         plain written::reasons,
+        plain written::eviction_causes,
         plain written::openapi,
         plain written::dashboards,
         plain written::rules,

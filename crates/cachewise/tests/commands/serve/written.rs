@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cachewise_model::Reason;
+use cachewise_model::{EvictionCause, Reason};
 use cachewise_web::{FAMILIES, markdown};
 use serde_json::Value;
 
@@ -50,6 +50,14 @@ fn compare_table(path: &str, test: &str, table: &str) {
 
 pub fn metrics() {
     compare_table("docs/metrics.md", "metrics", &markdown());
+}
+
+pub fn eviction_causes() {
+    let mut table = String::from("| `cause` | the pages were evicted by |\n|---|---|\n");
+    for cause in EvictionCause::ALL {
+        let _ = writeln!(table, "| `{}` | {} |", cause.id(), cause.help());
+    }
+    compare_table("docs/counting.md", "eviction_causes", &(table + "\n"));
 }
 
 pub fn reasons() {
