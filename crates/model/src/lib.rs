@@ -32,6 +32,7 @@
 //! - `eviction`, `eviction_cause`: evicted pages by process and cause.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
+//! - `verdict`: the answer of a run without findings.
 //! - `checkup`: capabilities and findings of a machine.
 //! - [`escaped`], [`shell_quoted`], of `units`: foreign names, safe on a terminal and quoted for a
 //!   shell.
@@ -75,6 +76,7 @@ mod statistics;
 mod system;
 mod unit;
 mod value;
+mod verdict;
 
 pub use cachewise_units::{escaped, shell_quoted};
 pub use checkup::{Check, Checkup, State};

@@ -33,6 +33,7 @@
 //! - `period`: [`Period`], [`ParsePeriodError`].
 //! - `rate`: [`Rate`]; `ratio`: [`Ratio`].
 //! - `text`: [`escaped`], [`shell_quoted`]: foreign names in text for people.
+//! - `grouped`: numbers for people.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -40,6 +41,7 @@
 
 mod bytes;
 mod decimal;
+mod grouped;
 mod pages;
 mod period;
 mod quantity;
@@ -49,6 +51,7 @@ mod ratio;
 mod text;
 
 pub use bytes::{Bytes, ParseBytesError};
+pub use grouped::grouped;
 pub use pages::{PageSize, Pages};
 pub use period::{ParsePeriodError, Period};
 pub use range::{ByteRange, PageRange};

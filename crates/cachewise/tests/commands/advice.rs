@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         needs_root("mapping::random_touches", random_touches_of_a_mapping),
         needs_root("mapping::read_in_order", mapping_read_in_order),
+        needs_root("verdict::small_and_warm", verdict_of_small_and_warm_reads),
     ]
 }
 
@@ -171,4 +172,36 @@ fn mapping_read_in_order() {
         "each page is touched: {}",
         report.file(&file)
     );
+    let verdict = report.json["verdict"].as_str().unwrap_or_default();
+    assert!(
+        verdict.starts_with("cold, by faults: 19"),
+        "192 MiB came by faults: {verdict:?}, {}",
+        report.json["findings"]
+    );
+}
+
+/// Below the thresholds of the findings the report has an answer, too.
+fn verdict_of_small_and_warm_reads() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 8 * MIB);
+    let name = file.to_str().expect("an ordinary name");
+    let verdict = || {
+        let report = report_of(&[], ["cat", name]);
+        assert_eq!(report.json["findings"], serde_json::json!([]), "no finding");
+        report.json["verdict"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    evict(&file);
+    let cold = verdict();
+    assert!(
+        cold.starts_with("cold, but 8."),
+        "8 MiB were fetched: {cold}"
+    );
+    undisturbed(|| {
+        let warm = verdict();
+        warm.starts_with("the page cache is not your problem: 0 of ")
+            .then_some(())
+    });
 }

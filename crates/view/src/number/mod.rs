@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use cachewise_model::{Datum, Measured, Unit, Value, escaped};
+pub(crate) use cachewise_units::grouped;
 use cachewise_units::{Bytes, Ratio};
 
 use crate::cell::path_text;
@@ -83,19 +84,6 @@ pub fn clock(time: &str) -> &str {
         Some((_, clock)) => clock.get(..8).unwrap_or(time),
         None => time,
     }
-}
-
-/// A number with thousands separators.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A number in its field's unit, for people: `1,234`, `0.3`, `12.0 MiB`, `99.61 %`.
@@ -189,19 +177,6 @@ mod tests {
         ] {
             assert_eq!(value_text(&value), long, "{value:?} in a report");
             assert_eq!(compact(&value), short, "{value:?} in a row");
-        }
-    }
-
-    #[test]
-    fn grouped_separates_thousands() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-            (u64::MAX, "18,446,744,073,709,551,615"),
-        ] {
-            assert_eq!(grouped(number), text, "{number} in groups of three");
         }
     }
 

@@ -50,6 +50,18 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
     text
 }
 
+/// The answer of a run without findings, in one line.
+pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) -> String {
+    let verdict = interval.verdict(diagnosis);
+    let line = verdict.map(|verdict| {
+        wrapped(
+            &format!("{} {verdict}", style.bold("verdict:")),
+            style.width,
+        )
+    });
+    line.map_or(String::new(), |line| format!("{line}\n"))
+}
+
 /// Evidence of another rule, for people, after the figures.
 #[must_use]
 pub fn folded_text(folded: &Folded) -> String {

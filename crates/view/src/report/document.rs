@@ -71,6 +71,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("evictions", evictions::json(interval))
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())
+        .set("verdict", interval.verdict(diagnosis))
         .merge(findings_json(diagnosis))
         .finish()
 }

@@ -19,7 +19,11 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
         tables::processes(interval, TablePlace::Run, options),
         tables::cgroups(interval, TablePlace::Run, options),
         evictions::text(interval, options),
-        closing::findings(diagnosis, style),
+        [
+            closing::findings(diagnosis, style),
+            closing::verdict(interval, diagnosis, style),
+        ]
+        .concat(),
         [
             closing::checks(interval, style),
             row_checks::text(interval, options),

@@ -1,0 +1,131 @@
+//! The answer of a run without findings, in one sentence: whether the page cache cost it anything.
+
+use cachewise_units::{Bytes, Pages, grouped};
+
+use crate::counter::Counter;
+use crate::findings::Diagnosis;
+use crate::interval::Interval;
+
+/// One fetched page in this many requested ones is no problem.
+const NO_PROBLEM: u64 = 100;
+/// One in this many: the run was cold.
+const COLD: u64 = 2;
+/// Below this a cold run is not worth a finding; as for `cold_start`.
+const LITTLE: Bytes = Bytes(16 << 20);
+
+impl Interval {
+    /// The answer where the rules found nothing; `None` if there are findings, or a counter behind
+    /// the answer is not exact.
+    #[must_use]
+    pub fn verdict(&self, diagnosis: &Diagnosis) -> Option<String> {
+        if !diagnosis.findings.is_empty() {
+            return None;
+        }
+        let exact = |counter| self.ledger.get(counter).exact();
+        let faults = exact(Counter::FaultRequests)?;
+        let requested = exact(Counter::ReadRequestedPages)?.saturating_add(faults);
+        let missed = exact(Counter::ReadMissedPages)? + exact(Counter::FaultMissPages)?;
+        let by_faults = exact(Counter::FaultMissPages)? + exact(Counter::FaultReadaheadPages)?;
+        let metadata = exact(Counter::MetadataPages)?;
+        let fetched = self
+            .ledger
+            .fetched_pages()
+            .exact()?
+            .saturating_add(metadata);
+        let direct = exact(Counter::DirectReadBytes)?;
+        let bytes = |pages: u64| Pages(pages).bytes(self.page());
+        if requested == 0 && fetched == 0 {
+            return Some(match direct {
+                0 => "the page cache is not your problem: no page was requested".to_owned(),
+                direct => format!(
+                    "the page cache was not used: {} by direct I/O",
+                    Bytes(direct)
+                ),
+            });
+        }
+        if fetched.saturating_mul(NO_PROBLEM) < requested {
+            return Some(format!(
+                "the page cache is not your problem: {} of {} pages missed, {} fetched",
+                grouped(missed),
+                grouped(requested),
+                bytes(fetched)
+            ));
+        }
+        if fetched.saturating_mul(COLD) < requested {
+            return Some(format!(
+                "partly cold: {} fetched for {} requested pages",
+                bytes(fetched),
+                grouped(requested)
+            ));
+        }
+        let by_reads = fetched - by_faults.saturating_add(metadata).min(fetched);
+        Some(if by_faults > by_reads.max(metadata) {
+            format!("cold, by faults: {} fetched", bytes(by_faults))
+        } else if metadata > by_reads {
+            format!("cold, by metadata: {} fetched", bytes(metadata))
+        } else if bytes(fetched) < LITTLE {
+            format!("cold, but {}", bytes(fetched))
+        } else {
+            format!("cold: {} fetched", bytes(fetched))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+    use crate::reason::Reason;
+
+    fn verdict(counts: &[(Counter, u64)]) -> Option<String> {
+        let interval = with_file(1 << 30, counts);
+        interval.verdict(&Diagnosis::of(&interval))
+    }
+
+    #[test]
+    fn each_kind_of_run_has_its_own_answer() {
+        use Counter::*;
+        let requested = (ReadRequestedPages, 12_000);
+        for (counts, answer) in [
+            (
+                &[requested][..],
+                "the page cache is not your problem: 0 of 12,000 pages missed, 0 B fetched",
+            ),
+            (
+                &[][..],
+                "the page cache is not your problem: no page was requested",
+            ),
+            (
+                &[(ReadRequestedPages, 2_048), (ReadMissedPages, 2_048)][..],
+                "cold, but 8.0 MiB",
+            ),
+            (
+                &[
+                    (FaultRequests, 900),
+                    (FaultMissPages, 300),
+                    (FaultReadaheadPages, 11_220),
+                ][..],
+                "cold, by faults: 45.0 MiB fetched",
+            ),
+            (
+                &[requested, (ReadMissedPages, 512)][..],
+                "partly cold: 2.0 MiB fetched for 12,000 requested pages",
+            ),
+        ] {
+            assert_eq!(verdict(counts).as_deref(), Some(answer), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn findings_and_missing_counters_have_no_verdict() {
+        use Counter::*;
+        let cold = [(ReadRequestedPages, 100_000), (ReadMissedPages, 100_000)];
+        assert_eq!(verdict(&cold), None, "the finding is the answer");
+        let mut interval = with_file(1 << 30, &[]);
+        interval
+            .ledger
+            .set_estimated(ReadMissedPages, 0, Reason::ByVmstat);
+        let diagnosis = Diagnosis::of(&interval);
+        assert_eq!(interval.verdict(&diagnosis), None, "never without data");
+    }
+}
