@@ -172,10 +172,7 @@ static __always_inline u32 cause_of_request(struct io_kiocb *req)
 
 static __always_inline bool is_kdamond(struct task_struct *task)
 {
-	u64 name = 0;
-
-	bpf_probe_read_kernel(&name, sizeof(name), task->comm);
-	return task->flags & PF_KTHREAD && (name & ((1ULL << 56) - 1)) == KDAMOND;
+	return task->flags & PF_KTHREAD && (peek((u64)task->comm) & ((1ULL << 56) - 1)) == KDAMOND;
 }
 
 /* The cause for which the current task evicts pages of the inode at this address. */
