@@ -2,15 +2,13 @@
 
 use cachewise_units::Bytes;
 
-use super::pressure::{is_at_limit, limit_text, of_their_own, refaults_of};
+use super::pressure::{REACHED_OFTEN, is_at_limit, limit_text, of_their_own, refaults_of};
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::parts::CgroupRow;
 
 pub(super) const ID: &str = "group_limit";
 
-/// Filling a group hits its limit once; working at the limit hits it all the time.
-const WORTH_TIMES: u64 = 10;
 /// The bound of `working_set`: fewer refaults are chance.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 
@@ -20,7 +18,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         .cgroups
         .iter()
         .filter(|group| group.system.oom_kills.exact() > Some(0))
-        .chain(of_their_own(interval, WORTH_TIMES, reached))
+        .chain(of_their_own(interval, REACHED_OFTEN, reached))
         .filter_map(|group| of_group(group, interval))
         .collect();
     found.dedup();
@@ -138,6 +136,11 @@ mod tests {
             check(&machine(50_000, 500, 32 << 20)),
             [],
             "half of it is free"
+        );
+        assert_eq!(
+            check(&machine(50_000, 500, 48 << 20)).len(),
+            1,
+            "reclaim has just made room for a readahead window"
         );
         assert_eq!(
             check(&machine(50_000, 1, 64 << 20)),

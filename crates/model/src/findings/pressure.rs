@@ -98,16 +98,25 @@ pub(super) fn more_memory(room: &Room<'_>) -> String {
 /// Memory in use this close to the limit counts as at the limit: the kernel frees some pages in
 /// advance.
 const NEARLY: u64 = 90;
+/// For a group that reached its limit again and again, this is close enough: its use is that of one
+/// moment, and reclaim makes room for a whole readahead window at once.
+const NEARLY_AFTER_RECLAIM: u64 = 66;
+/// Filling a group reaches its limit once; working at the limit reaches it all the time.
+pub(super) const REACHED_OFTEN: u64 = 10;
 
 /// Whether a group has used up its own limit.
 pub(super) fn is_at_limit(group: &CgroupRow) -> bool {
     let system = &group.system;
+    let nearly = match system.memory_limit_reached.known() {
+        Some(reached) if reached >= REACHED_OFTEN => NEARLY_AFTER_RECLAIM,
+        _ => NEARLY,
+    };
     // For an idle group the numbers are some seconds old, which is good enough.
     match (
         system.memory_used_bytes.known(),
         system.memory_limit_bytes.known(),
     ) {
-        (Some(used), Some(limit)) => used.saturating_mul(100) >= limit.saturating_mul(NEARLY),
+        (Some(used), Some(limit)) => used.saturating_mul(100) >= limit.saturating_mul(nearly),
         _ => false,
     }
 }
