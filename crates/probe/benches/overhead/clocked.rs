@@ -23,7 +23,7 @@ impl Clocked {
             return Err(std::io::Error::from_raw_os_error(-descriptor).into());
         }
         Ok(Clocked {
-            // SAFETY: it is open, and no one else has it.
+            // SAFETY: it is open and new, so that this is its only owner.
             _statistics: unsafe { OwnedFd::from_raw_fd(descriptor) },
             before: run_time()?,
         })
