@@ -11,7 +11,7 @@ use std::time::Duration;
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
     CgroupRow, Count, Counter, Culprit, Eviction, Exit, FileNumber, FileRow, Interval, Ledger,
-    Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow, Reason, System, Use,
+    Lost, Measured, Missing, NOT_APPLICABLE, ProcessFileUse, ProcessRow, Reason, System,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -76,14 +76,14 @@ fn uses(
     snapshot: &Snapshot,
     files: &[Option<FileId>],
     processes: &[Option<ProcessId>],
-) -> Vec<Use> {
+) -> Vec<ProcessFileUse> {
     fn places<K: Copy + Hash + Eq>(ids: &[K]) -> HashMap<K, usize> {
         ids.iter().copied().zip(0..).collect()
     }
     let (files, processes) = (places(files), places(processes));
     let used = snapshot.rows.iter().filter(|row| row.process.is_some());
     used.filter_map(|row| {
-        Some(Use {
+        Some(ProcessFileUse {
             process: processes.get(&row.process).copied(),
             file: *files.get(&row.file)?,
             ledger: of_tasks(row.ledger.clone()),

@@ -267,7 +267,7 @@ mod tests {
         let mut process = sample::process(7, &[]);
         process.cgroup = Measured::Exact("/large".into());
         interval.processes.push(process);
-        interval.uses.push(crate::Use {
+        interval.uses.push(crate::ProcessFileUse {
             process: Some(0),
             file: 0,
             ledger: Ledger::default(),

@@ -55,7 +55,7 @@ pub struct Interval {
     /// Storage devices, and file systems without one.
     pub devices: Vec<DeviceRow>,
     /// Use of files by processes.
-    pub uses: Vec<Use>,
+    pub uses: Vec<ProcessFileUse>,
     /// Evicted pages of the files, by cause and process, of a run. Watches and recordings do not have them.
     pub evictions: Vec<Eviction>,
     /// Lost or imprecise counts of this interval.
@@ -66,7 +66,7 @@ pub struct Interval {
 
 /// Use of one file by one process.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Use {
+pub struct ProcessFileUse {
     /// Index in [`Interval::processes`]; `None` for events of the file that belong to no process.
     pub process: Option<usize>,
     /// Index in [`Interval::files`].

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::eviction::{Eviction, EvictionKey};
-use crate::interval::{Interval, Use};
+use crate::interval::{Interval, ProcessFileUse};
 use crate::lost::Lost;
 use crate::parts::{CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
 
@@ -92,7 +92,7 @@ const FILE: fn(&FileRow) -> (Option<FileNumber>, Option<PathBuf>) =
     |row| (row.number.clone(), row.path.clone().known());
 const CGROUP: fn(&CgroupRow) -> Option<String> = |row| row.path.clone().known();
 const DEVICE: fn(&DeviceRow) -> String = |row| row.device.clone();
-const USE: fn(&Use) -> (Option<usize>, usize) = |used| (used.process, used.file);
+const USE: fn(&ProcessFileUse) -> (Option<usize>, usize) = |used| (used.process, used.file);
 const LOST: fn(&Lost) -> &'static str = |lost| lost.id;
 
 impl Places {
@@ -126,7 +126,7 @@ impl Places {
             DEVICE,
             DeviceRow::append,
         );
-        let uses = later.uses.into_iter().map(|used| Use {
+        let uses = later.uses.into_iter().map(|used| ProcessFileUse {
             process: used.process.and_then(|place| processes.get(place).copied()),
             file: files.get(used.file).copied().unwrap_or(used.file),
             ledger: used.ledger,
@@ -215,11 +215,14 @@ mod tests {
 
     fn interval(processes: Vec<ProcessRow>, cached: u64) -> Interval {
         let ledger: Ledger = processes.iter().map(|process| &process.ledger).sum();
-        let uses = processes.iter().enumerate().map(|(place, process)| Use {
-            process: Some(place),
-            file: 0,
-            ledger: process.ledger.clone(),
-        });
+        let uses = processes
+            .iter()
+            .enumerate()
+            .map(|(place, process)| ProcessFileUse {
+                process: Some(place),
+                file: 0,
+                ledger: process.ledger.clone(),
+            });
         Interval {
             elapsed: Duration::from_secs(1),
             uses: uses.collect(),

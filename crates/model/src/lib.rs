@@ -90,7 +90,7 @@ pub use fields::FIELDS;
 pub use finding::{Finding, Folded, Severity, SubjectKind};
 pub use findings::{Blind, Diagnosis, RULES, Rule, blind, diagnose};
 pub use group_memory::Room;
-pub use interval::{Interval, Use};
+pub use interval::{Interval, ProcessFileUse};
 pub use interval_sum::Sum;
 pub use kind::Kind;
 pub use law::{Law, LawScope, Relation, Side, Verdict};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, VmStat};
 use cachewise_model::{
-    Backend, Counter, Interval, Ledger, Measured, Missing, Reason, Source, System, Use,
+    Backend, Counter, Interval, Ledger, Measured, Missing, ProcessFileUse, Reason, Source, System,
 };
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
@@ -259,7 +259,7 @@ fn uses(
             // Rows that did not fit into the table are on the row of all others.
             let has_row = row.process.is_some() || row.file.is_none();
             let process = has_row.then(|| process_places.get(&row.process)).flatten();
-            Some(Use {
+            Some(ProcessFileUse {
                 process: process.copied(),
                 file: *file_places.get(&row.file)?,
                 ledger: match row.process {

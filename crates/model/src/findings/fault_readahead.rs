@@ -1,4 +1,4 @@
-//! Readahead of page faults that brings in far more than the program touches.
+//! Readahead of page faults that inserts far more pages than the program touches.
 //!
 //! The kernel does not count the touched pages of a mapping, but it bounds them: one fault maps the
 //! pages of 64 KiB at most. Pages inserted beyond that many for each fault were not touched. A file

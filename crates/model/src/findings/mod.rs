@@ -187,7 +187,7 @@ pub fn diagnose(interval: &Interval) -> Vec<Finding> {
     fold::fold(interval, found(interval))
 }
 
-/// What each rule finds by itself.
+/// The findings of each rule by itself.
 fn found(interval: &Interval) -> Vec<Finding> {
     let of_rule = |rule: &Rule| {
         let found = (rule.check)(interval).into_iter();

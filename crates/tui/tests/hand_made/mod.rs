@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger, Measured,
-    ProcessRow, Reason, Source, System, Use,
+    ProcessFileUse, ProcessRow, Reason, Source, System,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -152,7 +152,7 @@ pub fn busy(seconds: u64) -> Interval {
         file("/srv/data/b", 12, 64 << 20, reads(6144, 256)),
         file("/srv/data/c", 13, 64 << 20, Ledger::default()),
     ];
-    let used = |process, file, ledger| Use {
+    let used = |process, file, ledger| ProcessFileUse {
         process,
         file,
         ledger,
@@ -235,7 +235,7 @@ pub fn many(count: u32) -> Interval {
         interval
             .files
             .push(file(&path, number + 1, number << 12, ledger.clone()));
-        interval.uses.push(Use {
+        interval.uses.push(ProcessFileUse {
             process: Some(number as usize),
             file: number as usize,
             ledger,
