@@ -293,7 +293,8 @@ fn reclaim_in_a_group_is_booked_on_the_process_that_needs_memory() {
             && eviction.cause == EvictionCause::ProactiveReclaim
             && eviction
                 .culprit
-                .is_some_and(|process| process.tgid == std::process::id())
+                .and_then(|id| after.culprits.get(&id))
+                .is_some_and(|culprit| culprit.pid == std::process::id())
     };
     assert_eq!(
         pages(after.evictions.iter().filter(on_request)),

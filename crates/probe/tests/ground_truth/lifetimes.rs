@@ -71,8 +71,9 @@ fn evicted_by_us<E>(done: &Measured<E>, id: (u32, u32, u64), cause: EvictionCaus
             let file = eviction
                 .file
                 .map(|file| (file.major, file.minor, file.inode));
-            let culprit = eviction.culprit.map(|process| process.tgid);
-            file == Some(id) && eviction.cause == cause && culprit == Some(std::process::id())
+            let culprit = eviction.culprit.and_then(|id| snapshot.culprits.get(&id));
+            let is_us = culprit.is_some_and(|culprit| culprit.pid == std::process::id());
+            file == Some(id) && eviction.cause == cause && is_us
         };
         let evictions = snapshot.evictions.iter().filter(of_case);
         evictions.map(|eviction| eviction.pages.0).sum()
