@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
-#[path = "support/nobody.rs"]
-mod nobody;
 mod support;
+#[path = "support/unprivileged.rs"]
+mod unprivileged;
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,9 +16,9 @@ use cachewise_residency::{
     Error, EvictOptions, Lock, LockOptions, Pick, Progress, Watch, evict, lock, open,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
-use nobody::{PublicDirectory, answer, looked_at};
 use support::{WHOLE, bytes, file, load, told, undisturbed};
 use tempfile::TempDir;
+use unprivileged::{PublicDirectory, answer, looked_at};
 
 /// Beside the build, because /tmp is in memory on many machines.
 fn directory() -> TempDir {

@@ -5,9 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
-#[path = "support/nobody.rs"]
-mod nobody;
 mod support;
+#[path = "support/unprivileged.rs"]
+mod unprivileged;
 
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
@@ -16,8 +16,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use cachewise_residency::{Walk, WalkItem, map, open, query};
-use nobody::{NOBODY, PublicDirectory, answer, looked_at};
 use support::*;
+use unprivileged::{NOBODY, PublicDirectory, answer, looked_at};
 
 /// Variable with the errno that seccomp returns instead of calling cachestat.
 const REFUSE: &str = "CACHEWISE_REFUSE";
@@ -118,7 +118,7 @@ fn ask(
     if let Some(errno) = refuse {
         command.env(REFUSE, errno.to_string());
     }
-    nobody::told(what, &mut command)
+    unprivileged::told(what, &mut command)
 }
 
 /// The four pages, unless a reclaimer came first.
@@ -289,7 +289,7 @@ fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
     let path = four_of_ten(&place);
     let ask = |file: File| {
         let mut command = place.command(&NOBODY, "look_at_stdin", Path::new("stdin"));
-        nobody::told("an inherited descriptor", command.stdin(file))
+        unprivileged::told("an inherited descriptor", command.stdin(file))
     };
     let Some(answer) = ask(File::open(&path).unwrap()) else {
         return;

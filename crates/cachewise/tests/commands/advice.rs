@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
             "random_reads::limit_of_the_readers_group",
             random_reads_in_a_small_group,
         ),
+        needs_root("scans::limit_of_the_readers_group", scans_in_a_small_group),
         needs_root("mapping::random_touches", random_touches_of_a_mapping),
         needs_root("mapping::read_in_order", mapping_read_in_order),
         needs_root("verdict::small_and_warm", verdict_of_small_and_warm_reads),
@@ -51,6 +52,54 @@ fn report_in(group: &Group, script: &str, file: &Path) -> Report {
 
 fn step(finding: &Value) -> &str {
     finding["next_step"].as_str().unwrap_or_default()
+}
+
+/// Reads a file in order, three times.
+const SCANS: &str = "
+import sys
+for _ in range(3):
+    with open(sys.argv[1], 'rb', buffering=0) as file:
+        while file.read(65536):
+            pass
+";
+
+/// The group has no room for the file, so that each pass reads it again: its limit is the cause, not readahead.
+fn scans_in_a_small_group() {
+    let Some((group, limit_path)) = group_of(24 * MIB, "advice::scans") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 96 * MIB);
+    evict(&file);
+    let small = report_in(&group, SCANS, &file);
+    let found = small.json["findings"].as_array().expect("a list");
+    let of_group: Vec<&Value> = found
+        .iter()
+        .filter(|finding| finding["subject_kind"] == "group")
+        .collect();
+    assert_eq!(of_group.len(), 1, "the group: {found:?}");
+    assert!(
+        step(of_group[0]).contains(&limit_path),
+        "the file that sets its limit: {}",
+        of_group[0]
+    );
+    assert!(
+        found
+            .iter()
+            .all(|finding| finding["id"] != "readahead_wasted"),
+        "an effect is no second cause: {found:?}"
+    );
+    // The fix.
+    group.limit_memory(256 * MIB);
+    undisturbed(|| {
+        evict(&file);
+        let large = report_in(&group, SCANS, &file);
+        let fetched = |report: &Report| {
+            let file = report.file(&file);
+            number(file, "read_missed_pages") + number(file, "readahead_pages")
+        };
+        (fetched(&large) * 2 < fetched(&small)).then_some(())
+    });
 }
 
 /// Reads single pages at random places of a file, the same in each of two rounds.

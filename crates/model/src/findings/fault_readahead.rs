@@ -8,6 +8,7 @@
 use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
+use super::readahead_wasted::WORTH;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
@@ -17,8 +18,6 @@ use crate::value::Value;
 
 pub(super) const ID: &str = "fault_readahead";
 
-/// As for `readahead_wasted`.
-const WORTH: Bytes = Bytes(8 << 20);
 /// One in this many inserted pages is proven to be untouched.
 const PART: u64 = 4;
 /// The kernel maps the pages around a fault that lie in a block of this size.

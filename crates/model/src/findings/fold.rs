@@ -30,7 +30,7 @@ pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding>
     for finding in &mut found {
         finding.cost_bytes = cost(interval, finding);
     }
-    found.sort_by_key(|finding| (finding.severity, rank(finding)));
+    found.sort_by_key(|finding| (finding.severity, rank(interval, finding)));
     let mut heads: Vec<Finding> = Vec::new();
     for finding in found {
         match heads
@@ -52,9 +52,18 @@ pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding>
     heads
 }
 
-fn rank(finding: &Finding) -> u8 {
+/// Whether the cause is in the way that a file is read. Readahead that is evicted before it is read, and read again,
+/// is an effect of scarce memory.
+fn is_pattern(interval: &Interval, finding: &Finding) -> bool {
+    let is_effect = finding.id == readahead_wasted::ID
+        && file_of(interval, finding)
+            .is_some_and(|place| readahead_wasted::is_memory_short(&interval.files[place]));
+    PATTERNS.contains(&finding.id) && !is_effect
+}
+
+fn rank(interval: &Interval, finding: &Finding) -> u8 {
     match finding.id {
-        id if PATTERNS.contains(&id) => 0,
+        _ if is_pattern(interval, finding) => 0,
         id if MEMORY.contains(&id) => 1,
         reread_from_disk::ID => 3,
         cold_start::ID => 4,
@@ -69,10 +78,10 @@ fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
         return true;
     }
     match (head.id, finding.id) {
-        (pattern, memory) if PATTERNS.contains(&pattern) && MEMORY.contains(&memory) => {
+        (_, memory) if MEMORY.contains(&memory) && is_pattern(interval, head) => {
             explains_memory(interval, head, finding)
         }
-        (memory, reread_from_disk::ID) if MEMORY.contains(&memory) => {
+        (memory, reread_from_disk::ID | readahead_wasted::ID) if MEMORY.contains(&memory) => {
             is_reclaimed(interval, finding) && reads(interval, head, finding)
         }
         // The machine as a whole, where one of its groups is the cause.
@@ -264,11 +273,35 @@ mod tests {
         let found = diagnose(&thrashing(&[
             (ReadaheadHitPages, 0),
             (ReadaheadWastedPages, 400_000),
+            // The refaults may be of the other evicted pages.
+            (EvictedReclaimPages, 900_000),
         ]));
         assert_eq!(found.len(), 1, "no second cause: {found:#?}");
         assert_eq!(found[0].id, "readahead_wasted", "not a limit to raise");
         assert!(
             found[0].rules().any(|id| id == "thrashing"),
+            "the evidence stays"
+        );
+    }
+
+    #[test]
+    fn readahead_evicted_unread_is_an_effect_of_the_limit() {
+        use Counter::*;
+        let found = diagnose(&thrashing(&[
+            (ReadaheadHitPages, 0),
+            (ReadaheadWastedPages, 400_000),
+            (RefaultPages, 490_000),
+            (EvictedReclaimPages, 500_000),
+            (EvictedOtherPages, 0),
+        ]));
+        assert_eq!(found.len(), 1, "one cause: {found:#?}");
+        assert_eq!(
+            found[0].subject.as_deref(),
+            Some(Path::new("/db")),
+            "the group"
+        );
+        assert!(
+            found[0].rules().any(|id| id == "readahead_wasted"),
             "the evidence stays"
         );
     }

@@ -17,7 +17,7 @@ use crate::value::Value;
 pub(super) const ID: &str = "readahead_wasted";
 
 /// Every sequential reader leaves a window or two behind at its end; this is more.
-const WORTH: Bytes = Bytes(8 << 20);
+pub(super) const WORTH: Bytes = Bytes(8 << 20);
 /// One in this many inserted pages was unused.
 const PART: u64 = 2;
 
@@ -43,8 +43,10 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
         return None;
     }
     let gone = wasted.exact()?;
+    if gone > 0 {
+        unread_refaults(file)?;
+    }
     let count = Measured::Exact(unused);
-    let is_memory_short = gone > 0 && unread_refaults(file)?.saturating_mul(2) >= gone;
     let finding = Finding {
         id: ID,
         // Evicted pages had taken the place of others.
@@ -61,7 +63,7 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
             ("readahead_wasted_pages", wasted.pages()),
             ("unused_ratio", Value::ratio(count.ratio_of(inserted))),
         ],
-        next_step: if is_memory_short {
+        next_step: if is_memory_short(file) {
             format!(
                 "they were evicted before the program read them, and read again: give it more memory: {}",
                 more_memory(&interval.room_for_file(place))
@@ -78,6 +80,13 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
         ..Finding::default()
     };
     Some((unused, finding))
+}
+
+/// Whether most of the pages that were evicted unread came back: memory was short.
+pub(super) fn is_memory_short(file: &FileRow) -> bool {
+    let gone = file.ledger.get(Counter::ReadaheadWastedPages).exact();
+    let back = unread_refaults(file);
+    gone > Some(0) && back.is_some_and(|back| Some(back.saturating_mul(2)) >= gone)
 }
 
 /// Refaults that are proven to be of pages evicted unread: more than all other evicted pages.

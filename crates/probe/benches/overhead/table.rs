@@ -77,7 +77,7 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
     text
 }
 
-/// Of `empty`, which holds no descriptor of its programs, it is not known.
+/// The time of `empty` is unknown: it holds no descriptor of its programs.
 fn kernel(nanoseconds: f64) -> String {
     match nanoseconds {
         0.0 => "-".to_owned(),

@@ -8,12 +8,12 @@
 
 mod compared;
 mod format;
-#[path = "../support/nobody.rs"]
-mod nobody;
 mod restored;
 #[path = "../support/mod.rs"]
 mod support;
 mod unknown;
+#[path = "../support/unprivileged.rs"]
+mod unprivileged;
 mod written;
 
 use std::io::Cursor;

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use cachewise_residency::snapshot::{Reader, RestoreOptions, SnapshotEntry, diff_now};
 use cachewise_units::Pages;
 
-use super::nobody::{PublicDirectory, answer, looked_at};
 use super::support::{evict, file, load, told, undisturbed};
+use super::unprivileged::{PublicDirectory, answer, looked_at};
 use super::*;
 
 #[test]
