@@ -201,15 +201,24 @@ impl Comparison {
                     .into(),
             );
         }
-        let runs = self.runs(Arm::new(Cpus::All, Heap::Plain));
+        self.crowded(Heap::Plain)
+    }
+
+    /// Reason why runs on all CPUs may be cheap only because other programs used the CPUs.
+    fn crowded(&self, heap: Heap) -> Option<String> {
+        let runs = self.runs(Arm::new(Cpus::All, heap));
         let at_once = quantile(&runs.iter().map(Run::at_once).collect::<Vec<f64>>(), 0.5)?;
+        let threads = match heap {
+            Heap::Plain => "its threads",
+            Heap::Padded => "with a padded heap its threads",
+        };
         let others: Vec<f64> = runs.iter().filter_map(|run| run.others).collect();
         match quantile(&others, 0.5) {
             Some(others) => {
                 let is_full = at_once + others > FULL * self.cpus as f64;
                 (others > ALONE && is_full).then(|| {
                     format!(
-                        "its threads had {at_once:.1} CPUs at once, as other programs used {others:.1} of {}: try again \
+                        "{threads} had {at_once:.1} CPUs at once, as other programs used {others:.1} of {}: try again \
                          on a quiet machine",
                         self.cpus
                     )
@@ -217,7 +226,7 @@ impl Comparison {
             }
             None => (at_once < AT_ONCE).then(|| {
                 format!(
-                    "its threads had {at_once:.1} CPUs at once, and the use of the other CPUs is unknown"
+                    "{threads} had {at_once:.1} CPUs at once, and the use of the other CPUs is unknown"
                 )
             }),
         }
@@ -266,12 +275,17 @@ impl Comparison {
         let (answer, says) = match (self.unusable(), ratio) {
             (Some(reason), _) => (Answer::Unknown, reason),
             (None, None) => (Answer::Unknown, "there were no padded runs".into()),
-            (None, Some(ratio)) if ratio.low >= MATTERS && is_cheaper => (
-                Answer::Found,
-                "heap objects of different threads share lines: apart from each other they cost less, on one CPU \
-                 they do not"
-                    .into(),
-            ),
+            (None, Some(ratio)) if ratio.low >= MATTERS && is_cheaper => {
+                match self.crowded(Heap::Padded) {
+                    Some(reason) => (Answer::Unknown, reason),
+                    None => (
+                        Answer::Found,
+                        "heap objects of different threads share lines: apart from each other they cost less, on one \
+                         CPU they do not"
+                            .into(),
+                    ),
+                }
+            }
             (None, Some(ratio)) if is_same(ratio) => match self.blind() {
                 Some(reason) => (Answer::Unknown, reason),
                 None if self.asks_little => (
@@ -366,6 +380,28 @@ mod tests {
         );
         let ratio = shared.together().unwrap();
         assert!((2.5..4.0).contains(&ratio.value), "{ratio:?}");
+    }
+
+    #[test]
+    fn saving_of_crowded_threads_is_not_false_sharing() {
+        let mut crowded = rounds(&[[1.0, 3.0, 1.0, 1.0]; 4], 2.0, 0.0);
+        let padded = Arm::new(Cpus::All, Heap::Padded);
+        for (arm, run) in crowded.rounds.iter_mut().flat_map(|round| &mut round.0) {
+            if *arm == padded {
+                run.wall = run.cpu;
+                run.others = Some(0.9);
+            }
+        }
+        let proof = crowded.padded_heap();
+        assert_eq!(
+            proof.answer,
+            Answer::Unknown,
+            "other programs had one of the two CPUs: {proof:?}"
+        );
+        assert!(
+            proof.says.contains("with a padded heap"),
+            "the reason names those runs: {proof:?}"
+        );
     }
 
     #[test]
