@@ -41,7 +41,8 @@ lint: ## formatting, clippy, documentation, shell scripts, prose, licences and p
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --features cachewise/otlp --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	# Examples are documented too: with them, dependencies have the features that clippy has checked them with.
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --lib --bin cachewise --examples
 	@scripts/lint-shell
 	@scripts/lint-prose
 	@scripts/lint-dependencies
