@@ -1,6 +1,7 @@
 //! The Python package: built and installed as its users do it, into an environment of its own, and tested by its own
 //! tests, which are in python/tests.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -121,4 +122,52 @@ fn pip_installs_it_and_its_tests_pass() {
     }
     println!("python: {}", last(&said));
     assert!(said.contains(" passed"), "some were run: {said}");
+}
+
+/// Each crate from a registry that is linked, with its version and features.
+fn crates(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["tree", "--quiet", "--locked", "--prefix", "none"]);
+    // Crates of build scripts and macros are the same by name, with features of their own.
+    command.args(["--edges", "no-build,no-proc-macro"]);
+    command.args(["--format", "{p}\t{f}"]).args(arguments);
+    let listed = run(command.current_dir(root())).expect("cargo lists the crates");
+    let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in listed.lines() {
+        // What was listed above has this mark.
+        let line = line.trim_end_matches(" (*)");
+        if let Some((name, features)) = line.split_once('\t')
+            && !name.contains(" (/")
+        {
+            let of = crates.entry(name.to_owned()).or_default();
+            of.insert(features.to_owned());
+        }
+    }
+    crates
+}
+
+#[test]
+fn shared_crates_have_the_features_of_the_workspace() {
+    // As scripts/test builds it.
+    let here = crates(&["--workspace", "--features", "cachewise-web/otlp"]);
+    let package = crates(&[
+        "--manifest-path",
+        "python/Cargo.toml",
+        "--features",
+        "as-workspace",
+    ]);
+    let mut shared = 0;
+    for (name, features) in &package {
+        let Some(built) = here.get(name) else {
+            continue;
+        };
+        shared += 1;
+        assert!(
+            features.is_subset(built),
+            "{name} would be built again for the Python package, and all that uses it: it has the features {features:?} \
+             there, and {built:?} here; make the feature `as-workspace` in python/Cargo.toml enable those that are missing"
+        );
+    }
+    assert!(shared > 100, "most crates are shared: {shared}");
 }
