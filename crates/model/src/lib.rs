@@ -20,6 +20,7 @@
 //! - `counter`, `ledger`, `derived`: requests to the page cache, and derived numbers.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `kind`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
+//! - `condition`: a field compared with a value.
 //! - `sparse`: groups of numbers that most rows do not have.
 //! - `shown`: columns of tables, and the order of their rows.
 //! - `measure`: numbers of a measurement.
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod checkup;
+mod condition;
 mod counter;
 mod derived;
 mod eviction;
@@ -80,6 +82,7 @@ mod verdict;
 
 pub use cachewise_units::{escaped, shell_quoted};
 pub use checkup::{Check, Checkup, State};
+pub use condition::Condition;
 pub use counter::Counter;
 pub use eviction::{Culprit, Eviction};
 pub use eviction_cause::EvictionCause;

@@ -167,6 +167,24 @@ impl Row {
         }
     }
 
+    /// A row of the totals of a run, without values, for its fields.
+    #[must_use]
+    pub fn of_run() -> Row {
+        let system = Row::of_system();
+        Row {
+            labels: Labels {
+                exit: Measured::Missing(NOT_YET),
+                ..system.labels
+            },
+            subject: Subject {
+                cpu_seconds: Measured::Missing(NOT_YET),
+                ..system.subject
+            },
+            system: SparseFields::default(),
+            ..system
+        }
+    }
+
     /// A row of the system, or of a part of it, over an interval, without values, for its fields.
     #[must_use]
     pub fn of_system() -> Row {

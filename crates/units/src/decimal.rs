@@ -65,6 +65,12 @@ impl Decimal {
         self.digits == 0
     }
 
+    /// Returns the number over `whole` as a part and a whole, or `None` on overflow.
+    pub(crate) fn over(self, whole: u64) -> Option<(u64, u64)> {
+        let part = u64::try_from(self.digits).ok()?;
+        Some((part, 10_u64.checked_pow(self.places)?.checked_mul(whole)?))
+    }
+
     /// Returns the number times `unit`, rounded to the nearest integer (halves up), or `None` on
     /// overflow.
     pub(crate) fn times(self, unit: u64) -> Option<u64> {

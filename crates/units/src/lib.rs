@@ -31,7 +31,7 @@
 //! - `pages`: [`Pages`] and [`PageSize`].
 //! - `range`: [`ByteRange`] and [`PageRange`].
 //! - `period`: [`Period`], [`ParsePeriodError`].
-//! - `rate`: [`Rate`]; `ratio`: [`Ratio`].
+//! - `rate`: [`Rate`]; `ratio`: [`Ratio`], [`ParseRatioError`].
 //! - `text`: [`escaped`], [`shell_quoted`]: foreign names in text for people.
 //! - `grouped`: numbers for people.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
@@ -56,5 +56,5 @@ pub use pages::{PageSize, Pages};
 pub use period::{ParsePeriodError, Period};
 pub use range::{ByteRange, PageRange};
 pub use rate::Rate;
-pub use ratio::Ratio;
+pub use ratio::{ParseRatioError, Ratio};
 pub use text::{escaped, shell_quoted};

@@ -2,6 +2,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::str::FromStr;
+
+use crate::decimal::Decimal;
 
 /// A part of a whole, kept as two integers.
 ///
@@ -70,6 +73,47 @@ impl fmt::Display for Ratio {
     }
 }
 
+/// Error for a text that is not a ratio.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseRatioError {
+    input: String,
+}
+
+impl fmt::Display for ParseRatioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not a ratio; write a percentage as in 99.5%, or a part of 1 as in 0.995",
+            self.input
+        )
+    }
+}
+
+impl std::error::Error for ParseRatioError {}
+
+impl FromStr for Ratio {
+    type Err = ParseRatioError;
+
+    /// Parses a percentage (`99.5%`, `99.5 %`) or a part of 1 (`0.995`), exactly.
+    ///
+    /// # Errors
+    /// Names the input and the accepted forms.
+    fn from_str(input: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (number, unit) = Decimal::split(input.trim()).ok()?;
+            let (part, whole) = match unit.trim_start() {
+                "" => number.over(1)?,
+                "%" => number.over(100)?,
+                _ => return None,
+            };
+            Ratio::of(part, whole)
+        };
+        parse().ok_or_else(|| ParseRatioError {
+            input: input.to_owned(),
+        })
+    }
+}
+
 impl Ord for Ratio {
     fn cmp(&self, other: &Self) -> Ordering {
         let cross = |one: &Self, two: &Self| u128::from(one.part) * u128::from(two.whole);
@@ -128,6 +172,23 @@ mod tests {
     fn ratio_of_zero_whole_is_none() {
         assert_eq!(Ratio::of(0, 0), None, "no requests have no hit ratio");
         assert_eq!(Ratio::of(5, 0), None, "whatever the part");
+    }
+
+    #[test]
+    fn parse_is_exact_and_refuses_other_forms() {
+        for (text, part, whole) in [
+            ("50%", 1, 2),
+            ("99.6 %", 249, 250),
+            ("0.996", 249, 250),
+            ("0", 0, 1),
+            ("250%", 5, 2),
+        ] {
+            assert_eq!(text.parse(), Ok(ratio(part, whole)), "{text}");
+        }
+        for text in ["", "%", "-1%", "1x", "50 % of it", "0.12345678901234567891"] {
+            let error = text.parse::<Ratio>().unwrap_err().to_string();
+            assert!(error.contains("99.5%"), "{text}: {error}");
+        }
     }
 
     #[test]

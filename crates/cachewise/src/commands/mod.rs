@@ -55,7 +55,7 @@ use warm::arguments::Warm;
 #[derive(Debug, Parser)]
 #[command(name = "cachewise", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done; 1 the answer is no (files --fail-below, drop); 2 something could not be done or is \
+    after_help = "Exit status: 0 done; 1 the answer is no (files --fail-below, --fail-if, drop); 2 something could not be done or is \
     not known, usage included; 128+N ended by signal N. \
     `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
 )]

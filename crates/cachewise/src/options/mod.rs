@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+pub mod fail_if;
 mod output;
 mod rate;
 mod select;

@@ -16,6 +16,7 @@ mod cgroup_limit;
 mod compat;
 mod doctor;
 mod drop;
+mod fail_if;
 mod files;
 mod guard;
 mod laws;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         compat,
         doctor,
         drop,
+        fail_if,
         files,
         guard,
         laws,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use cachewise_model::{Field, Part, Row, STAT_COLUMNS, TablePlace, field};
+use cachewise_model::{Condition, Field, Part, Row, STAT_COLUMNS, TablePlace, field};
 use cachewise_tui::ViewKind;
 use clap::Args;
 
 use crate::commands::top::kind_of_row;
-use crate::options::{Output, parse_columns};
+use crate::options::{Output, fail_if, parse_columns};
 
 /// `cachewise report`.
 #[derive(Debug, Args)]
@@ -16,7 +16,8 @@ use crate::options::{Output, parse_columns};
     waiting, gaps, and the most active processes, files and control groups. Counters are per second, with their sum.\n\n\
     Times: RFC 3339 (2026-01-02T03:04:05Z); local 2026-01-02 03:04; 03:04 on the day on which the recording begins; \
     +10m from its beginning; -10m from its end.\n\n\
-    Exit status: 0 done; 2 the recording, or a part of it, could not be read.\n\n\
+    Exit status: 0 done; 1 a condition of --fail-if is true; 2 the recording, or a part of it, could not be read, or a \
+    condition is unknown.\n\n\
     Examples:\n  \
     cachewise report night.rec\n  \
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
@@ -50,6 +51,9 @@ pub struct Report {
     /// Write one HTML page with plots, which needs no network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "json", "tui"])]
     pub html: Option<PathBuf>,
+    /// Exit with 1 if this is true of the totals, as in 'refault_pages > 1G'; repeat for more conditions.
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["series", "tui"], value_parser = fail_if::parse_of_recording)]
+    pub fail_if: Vec<Condition>,
     /// Step through time on the terminal.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub tui: bool,

@@ -4,9 +4,26 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use cachewise_cli::output::{FAILED, is_broken_pipe, tell};
+use cachewise_model::Statistics;
 
 use super::arguments::Report;
 use super::range::span;
+use crate::options::fail_if;
+
+/// Prints what was left out of the report, which is a failure of a part, and judges the conditions.
+pub fn judged(written: Result<()>, arguments: &Report, summary: &Statistics) -> Result<ExitCode> {
+    let is_written = written.is_ok();
+    let finished = finish(written, &summary.problems)?;
+    let status = match is_written {
+        true => fail_if::judge(&arguments.fail_if, &summary.total.row()),
+        false => 0,
+    };
+    Ok(match (summary.problems.is_empty(), status) {
+        (_, 0) => finished,
+        (false, _) => ExitCode::from(FAILED),
+        (true, status) => ExitCode::from(status),
+    })
+}
 
 /// Prints what was left out of the report; that is a failure of a part.
 pub fn finish(written: Result<()>, problems: &[String]) -> Result<ExitCode> {

@@ -25,7 +25,7 @@ use cachewise_web::ReportPage;
 
 use arguments::{Of, Report};
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
-use ending::{finish, nothing_in};
+use ending::{finish, judged, nothing_in};
 use points::Points;
 use range::range;
 
@@ -58,7 +58,11 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if arguments.redact_args {
         redact_arguments(&mut summary.command);
     }
-    finish(write(sink, arguments, &summary, &fields), &summary.problems)
+    judged(
+        write(sink, arguments, &summary, &fields),
+        arguments,
+        &summary,
+    )
 }
 
 /// Figures over everything.
@@ -177,7 +181,7 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
     if page == Path::new("-") {
         let written = std::io::stdout().write_all(text.as_bytes());
         let written = written.context("cannot write to standard output");
-        return finish(written, &summary.problems);
+        return judged(written, arguments, &summary);
     }
     write_whole(page, text.as_bytes())
         .with_context(|| format!("cannot write the page {}", page.display()))?;
@@ -187,5 +191,5 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
         summary.samples,
         rows.len()
     ));
-    finish(Ok(()), &summary.problems)
+    judged(Ok(()), arguments, &summary)
 }

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
+use cachewise_model::Condition;
 use cachewise_probe::Options;
 use cachewise_units::Period;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{Output, parse_pid};
+use crate::options::{Output, fail_if, parse_pid};
 
 const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
        cachewise run [OPTIONS] --pid PID";
@@ -20,10 +21,13 @@ const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
     file.\n\n\
     Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. With -p, Ctrl-C \
     ends the measurement and prints the report. A second Ctrl-C during the report ends cachewise without one (130).\n\n\
+    Exit status: that of the program, if it is not 0; 1 a condition of --fail-if is true; 2 one is unknown, or something could \
+    not be done.\n\n\
     Examples:\n  \
     cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
     cachewise run -o report.json -- make -j8\n  \
-    cachewise run -p 1234 -d 10"
+    cachewise run -p 1234 -d 10\n  \
+    cachewise run --fail-if 'fetched_bytes > 100M' --fail-if 'reuse_ratio < 90%' -- make test"
 )]
 pub struct Run {
     /// Program to run, and its arguments.
@@ -44,6 +48,10 @@ pub struct Run {
     /// reported.
     #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_rows: u32,
+    /// Exit with 1 if this is true of the totals: a field (see `cachewise columns`), <, <=, >, >=, == or !=, and a value such
+    /// as 100M, 2s or 99.5%; repeat for more conditions.
+    #[arg(long, value_name = "CONDITION", value_parser = fail_if::parse_of_run)]
+    pub fail_if: Vec<Condition>,
     /// Check each file, process and control group against independent counts, and show the checks.
     #[arg(short, long)]
     pub verbose: bool,
@@ -62,6 +70,7 @@ impl Run {
             top: 10,
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
+            fail_if: Vec::new(),
             verbose: false,
             redact_args: false,
         }

@@ -23,6 +23,7 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
 
+use crate::options::fail_if;
 use crate::watch::groups::Groups;
 use crate::{account, machine};
 use arguments::Run;
@@ -138,7 +139,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
     let diagnosis = Diagnosis::of(&interval);
-    finish(sink, &interval, &diagnosis, arguments.top)
+    finish(sink, &interval, &diagnosis, &arguments)
 }
 
 /// A note on processes that outlive the command: the report ends before their later reads and writes.
@@ -169,31 +170,29 @@ fn left_running(interval: &Interval) -> Option<String> {
     ))
 }
 
-/// Writes the report; the command's own exit status is ours.
+/// Writes the report, then judges the conditions. The command's own failure is our exit status.
 fn finish(
     mut sink: Sink,
     interval: &Interval,
     diagnosis: &Diagnosis,
-    top: usize,
+    arguments: &Run,
 ) -> Result<ExitCode> {
     let options = ReportOptions {
         style: sink.style,
-        top,
+        top: arguments.top,
     };
     let format = sink.format;
-    let status = exit_status(interval);
-    match write_report(&mut sink, format, interval, diagnosis, options)
+    let own = exit_status(interval);
+    let written = write_report(&mut sink, format, interval, diagnosis, options)
         .with_context(|| format!("cannot write the report to {}", sink.name()))
-        .and_then(|()| sink.keep())
-    {
-        Ok(()) => Ok(ExitCode::from(status)),
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),
-        Err(error) if status == 0 => Err(error),
-        Err(error) => {
-            tell(&explain(&error));
-            Ok(ExitCode::from(status))
-        }
+        .and_then(|()| sink.keep());
+    match written {
+        Err(error) if !is_broken_pipe(&error) && own == 0 => return Err(error),
+        Err(error) if !is_broken_pipe(&error) => tell(&explain(&error)),
+        _ => {}
     }
+    let judged = fail_if::judge(&arguments.fail_if, &interval.total_row());
+    Ok(ExitCode::from(if own == 0 { judged } else { own }))
 }
 
 fn exit_status(interval: &Interval) -> u8 {
