@@ -38,6 +38,7 @@
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
+//! - `trace`: [`Traced`]: a program that stops behind the calls that open and map files.
 //! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
@@ -68,6 +69,8 @@ mod region;
 mod secure;
 mod spawn;
 mod threads;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod trace;
 mod usage;
 mod uuid;
 
@@ -98,5 +101,7 @@ pub use spawn::{
 pub use threads::{
     check_threads, start_thread, start_thread_in, threads_of_process, until_released,
 };
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use trace::{Call, MapAdvice, MappedFile, StoppedTask, TraceEnd, Traced};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};
 pub use uuid::file_system_uuid;
