@@ -8,8 +8,10 @@
 //!   continue.
 //! - `contention`: [`Contention`], load of other programs.
 //! - `stats`: Welch's test, the bootstrap, Holm.
+//! - `compared`: [`Compared`], two samples of a figure.
 //! - `verdict`: [`Verdicts`], the comparison of arms; `page`: [`page`], as HTML with plots.
 
+mod compared;
 mod contention;
 mod files;
 mod page;
@@ -19,6 +21,7 @@ pub mod stats;
 mod trial;
 mod verdict;
 
+pub use compared::Compared;
 pub use contention::Contention;
 pub use files::Files;
 pub use page::page;

@@ -67,7 +67,7 @@ fn section(html: &mut String, verdicts: &Verdicts, measure: Measure) {
         let comparison = verdicts.comparisons.iter().find(|one| {
             one.measure == measure && one.arm == sample.arm && one.workload == sample.workload
         });
-        let class = if comparison.is_some_and(|one| one.is_significant) {
+        let class = if comparison.is_some_and(|one| one.compared.is_significant) {
             "yes"
         } else {
             ""

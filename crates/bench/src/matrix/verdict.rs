@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::{Done, Plan, Skipped, stats};
+use super::{Compared, Done, Plan, Skipped, stats};
 
 /// Compared figures, the leading one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -80,18 +80,9 @@ pub struct Comparison {
     pub arm: String,
     /// The figure.
     pub measure: Measure,
-    /// The change of the mean, relative to the baseline's; `null` if that is 0.
-    pub change_ratio: Option<f64>,
-    /// The 95 % interval of the change, from the bootstrap.
-    pub interval_ratio: Option<(f64, f64)>,
-    /// The chance of this difference if there is none, from Welch's test.
-    pub p: Option<f64>,
-    /// The same, adjusted for all comparisons of this figure (Holm).
-    pub p_adjusted: Option<f64>,
-    /// Whether the difference is significant.
-    pub is_significant: bool,
-    /// The verdict for people.
-    pub verdict: String,
+    /// The comparison.
+    #[serde(flatten)]
+    pub compared: Compared,
 }
 
 /// The results of a matrix.
@@ -137,43 +128,48 @@ impl Verdicts {
         let mut samples = Vec::new();
         let mut comparisons = Vec::new();
         for measure in Measure::ALL {
-            let first = comparisons.len();
+            let mut compared: Vec<(usize, usize)> = Vec::new();
             for workload in plan.workloads.keys() {
-                let values = |arm: &str| -> Vec<f64> {
+                let base = samples.len();
+                for arm in &arms {
                     let of_arm = done
                         .iter()
-                        .filter(|done| done.trial.arm == arm && done.trial.workload == *workload);
-                    of_arm.filter_map(|done| measure.value_in(done)).collect()
-                };
-                let base = values(&baseline);
-                for arm in &arms {
-                    let values = values(arm);
+                        .filter(|done| done.trial.arm == *arm && done.trial.workload == *workload);
+                    let values: Vec<f64> =
+                        of_arm.filter_map(|done| measure.value_in(done)).collect();
+                    if *arm != baseline && !is_skipped(&baseline) {
+                        compared.push((base, samples.len()));
+                    }
                     samples.push(Sample {
                         workload: workload.clone(),
                         arm: (*arm).to_owned(),
                         measure,
                         mean: stats::mean(&values),
                         variation_ratio: stats::variation(&values),
-                        values: values.clone(),
-                    });
-                    if *arm == baseline || is_skipped(&baseline) {
-                        continue;
-                    }
-                    let means = stats::mean(&base).zip(stats::mean(&values));
-                    comparisons.push(Comparison {
-                        workload: workload.clone(),
-                        arm: (*arm).to_owned(),
-                        measure,
-                        change_ratio: means.filter(|(a, _)| *a != 0.0).map(|(a, b)| b / a - 1.0),
-                        interval_ratio: stats::bootstrap(&base, &values, plan.seed),
-                        p: stats::welch(&base, &values).map(|welch| welch.p),
-                        p_adjusted: None,
-                        is_significant: false,
-                        verdict: String::new(),
+                        values,
                     });
                 }
             }
-            judge(&mut comparisons[first..]);
+            let of = |place: usize| samples.get(place);
+            let pairs: Vec<(&Sample, &Sample)> = compared
+                .into_iter()
+                .filter_map(|(base, sample)| of(base).zip(of(sample)))
+                .collect();
+            let values: Vec<(&[f64], &[f64])> = pairs
+                .iter()
+                .map(|(base, sample)| (base.values.as_slice(), sample.values.as_slice()))
+                .collect();
+            let all = Compared::all(&values, plan.seed);
+            let of_measure = pairs
+                .iter()
+                .zip(all)
+                .map(|((_, sample), compared)| Comparison {
+                    workload: sample.workload.clone(),
+                    arm: sample.arm.clone(),
+                    measure,
+                    compared,
+                });
+            comparisons.extend(of_measure);
         }
         let planned = plan
             .trials()
@@ -197,47 +193,6 @@ impl Verdicts {
             comparisons,
             warnings,
         }
-    }
-}
-
-/// Decides which comparisons are significant: those where Welch's test, adjusted for all of them,
-/// finds a difference, and the interval excludes 0.
-fn judge(comparisons: &mut [Comparison]) {
-    let known: Vec<usize> = (0..comparisons.len())
-        .filter(|i| comparisons[*i].p.is_some())
-        .collect();
-    let chances: Vec<f64> = known.iter().filter_map(|i| comparisons[*i].p).collect();
-    for (index, adjusted) in known.into_iter().zip(stats::holm(&chances)) {
-        comparisons[index].p_adjusted = Some(adjusted);
-    }
-    for one in comparisons {
-        let excludes_none = one
-            .interval_ratio
-            .is_none_or(|(low, high)| low > 0.0 || high < 0.0);
-        one.is_significant =
-            one.p_adjusted.is_some_and(|p| p < stats::SIGNIFICANT) && excludes_none;
-        one.verdict = match (one.p_adjusted, one.is_significant, one.interval_ratio) {
-            (None, ..) => "too few runs to say anything".to_owned(),
-            (Some(p), false, _) => format!("no significance ({})", chance(p)),
-            (Some(p), true, Some((low, high))) => {
-                format!(
-                    "[{:+.2}, {:+.2}] % ({})",
-                    low * 100.0,
-                    high * 100.0,
-                    chance(p)
-                )
-            }
-            (Some(p), true, None) => format!("differs, of a baseline of 0 ({})", chance(p)),
-        };
-    }
-}
-
-/// A chance is never shown as 0.
-fn chance(p: f64) -> String {
-    match p {
-        _ if p < 1e-4 => "p < 0.0001".to_owned(),
-        _ if p < stats::SIGNIFICANT => format!("p = {p:.4}"),
-        _ => format!("p = {p:.3}"),
     }
 }
 
@@ -280,7 +235,7 @@ impl Verdicts {
                 && one.workload == sample.workload
         });
         match compared {
-            Some(one) => &one.verdict,
+            Some(one) => &one.compared.verdict,
             None if sample.arm == self.baseline => "baseline",
             None => "-",
         }
@@ -412,8 +367,11 @@ mod tests {
         let verdicts = Verdicts::from_trials(&plan, &done, Vec::new(), 8);
         assert_eq!(verdicts.comparisons.len(), 2, "both measures: {verdicts:?}");
         for one in &verdicts.comparisons {
-            assert!(!one.is_significant, "{one:?}");
-            assert!(one.verdict.contains("no significance"), "in words: {one:?}");
+            assert!(!one.compared.is_significant, "{one:?}");
+            assert!(
+                one.compared.verdict.contains("no significance"),
+                "in words: {one:?}"
+            );
         }
         let text = verdicts.to_string();
         assert!(
@@ -440,23 +398,29 @@ mod tests {
         let [device, speed] = &verdicts.comparisons[..] else {
             panic!("two measures: {verdicts:?}");
         };
-        let (low, high) = device.interval_ratio.unwrap();
+        let (low, high) = device.compared.interval_ratio.unwrap();
         assert!(
-            device.is_significant && low > 0.09 && high < 0.11,
+            device.compared.is_significant && low > 0.09 && high < 0.11,
             "10 % more: {device:?}"
         );
         assert!(
-            device.verdict.contains("(p < 0.0001)"),
+            device.compared.verdict.contains("(p < 0.0001)"),
             "never 0: {device:?}"
         );
-        assert!(!speed.is_significant, "the speed is noise: {speed:?}");
+        assert!(
+            !speed.compared.is_significant,
+            "the speed is noise: {speed:?}"
+        );
         assert!(
             verdicts.warnings[0].contains("contended in 6 of 12"),
             "{verdicts:?}"
         );
 
         let half = Verdicts::from_trials(&plan, &done[..1], Vec::new(), 8);
-        assert!(half.comparisons[0].verdict.contains("too few"), "{half:?}");
+        assert!(
+            half.comparisons[0].compared.verdict.contains("too few"),
+            "{half:?}"
+        );
         assert!(
             half.warnings[0].contains("1 of 12 runs are done"),
             "{half:?}"
