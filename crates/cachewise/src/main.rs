@@ -7,6 +7,7 @@ mod account;
 mod acting;
 mod columns;
 mod commands;
+mod comparison;
 mod interrupt;
 mod machine;
 mod options;

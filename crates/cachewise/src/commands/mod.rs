@@ -19,6 +19,7 @@ pub mod serve;
 pub mod snapshot;
 pub mod stat;
 pub mod top;
+pub mod r#try;
 pub mod warm;
 
 use std::ffi::OsString;
@@ -49,6 +50,7 @@ use serve::arguments::Serve;
 use snapshot::arguments::Snapshot;
 use stat::arguments::Stat;
 use top::arguments::Top;
+use r#try::arguments::Try;
 use warm::arguments::Warm;
 
 /// Measure how programs use the page cache, to the page.
@@ -100,6 +102,8 @@ pub enum Command {
     Drop(Drop),
     /// Measure reads or writes of a file, with or without memory pressure.
     Bench(Box<Bench>),
+    /// Run a command with fixes for its cache use and without, and compare.
+    Try(Box<Try>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
     /// Show and measure CPU caches, and how a program uses them (cachewise-cpu).
@@ -164,6 +168,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Guard(arguments) => guard::guard(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Try(arguments) => r#try::try_fixes(&arguments),
         Command::Serve(_) => serve::serve(Serve::with_settings()?),
         Command::Cpu(sibling) => start("cachewise-cpu", None, &sibling),
         Command::Mount(sibling) => start("cachewise-tier", Some("mount"), &sibling),

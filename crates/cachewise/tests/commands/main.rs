@@ -35,6 +35,7 @@ mod run_follow;
 mod serve;
 mod stat;
 mod top;
+mod trying;
 mod unprivileged;
 
 use std::process::ExitCode;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         serve,
         stat,
         top,
+        trying,
         unprivileged,
     ];
     support::run(

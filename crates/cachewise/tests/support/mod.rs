@@ -39,7 +39,7 @@ pub use disk::{
 };
 pub use group::Group;
 pub use program::{Busy, Reader, program};
-pub use report::{Report, number, report_of};
+pub use report::{Report, means, number, report_of};
 pub use siblings::{PROGRAM, programs, sibling};
 pub(crate) use suite::trials;
 pub use suite::{Trial, needs_root, part, plain, run};

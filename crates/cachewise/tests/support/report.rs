@@ -120,3 +120,17 @@ pub fn number(row: &Value, id: &str) -> u64 {
         .as_u64()
         .unwrap_or_else(|| panic!("{id} is a known number in {row}"))
 }
+
+/// The means of a field without the fix and with it, as `cachewise try` answers in JSON.
+#[track_caller]
+pub fn means(answer: &Value, fix: &str, id: &str) -> (f64, f64) {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let fixes = list(&answer["fixes"]);
+    let of_fix = fixes.iter().find(|found| found["fix"] == fix);
+    let changes = of_fix.map(|found| list(&found["changes"]));
+    let changes = changes.unwrap_or_else(|| panic!("{fix} is in {answer}"));
+    let change = changes.iter().find(|change| change["field"] == id);
+    let change = change.unwrap_or_else(|| panic!("{fix} has {id}: {answer}"));
+    let mean = |of: &str| change[of]["mean"].as_f64().expect("a number");
+    (mean("old"), mean("new"))
+}

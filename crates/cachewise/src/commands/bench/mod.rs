@@ -24,7 +24,7 @@ use cachewise_units::escaped;
 
 use crate::interrupt::Interrupt;
 use arguments::{Bench, BenchCommand, Demo, Measure};
-use bar::Bar;
+pub use bar::Bar;
 use cachewise_cli::output::tell;
 use lines::Lines;
 use shown::Shown;
