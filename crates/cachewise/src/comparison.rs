@@ -115,6 +115,15 @@ impl Change {
         }
     }
 
+    /// Whether any run has another value than the first one.
+    pub fn is_different(&self) -> bool {
+        let first = self.old.first();
+        self.old
+            .iter()
+            .chain(&self.new)
+            .any(|value| Some(value) != first)
+    }
+
     /// As a member of a document.
     pub fn json(&self) -> Json {
         let interval = self.compared.interval_ratio;

@@ -13,6 +13,7 @@ mod advice;
 mod bench;
 mod case_studies;
 mod cgroup_limit;
+mod compare;
 mod compat;
 mod doctor;
 mod drop;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         bench,
         case_studies,
         cgroup_limit,
+        compare,
         compat,
         doctor,
         drop,

@@ -1,6 +1,6 @@
 //! Arguments of `cachewise report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cachewise_model::{Condition, Field, Part, Row, STAT_COLUMNS, TablePlace, field};
 use cachewise_tui::ViewKind;
@@ -22,11 +22,18 @@ use crate::options::{Output, fail_if, parse_columns};
     cachewise report night.rec\n  \
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
     cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
-    cachewise report night.rec --series --of cgroups -o jsonl"
+    cachewise report night.rec --series --of cgroups -o jsonl\n  \
+    cachewise report --compare before.json after.json"
 )]
 pub struct Report {
     /// Recording to read.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "compare", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Compare two recordings, or JSON reports of `run` or `bench matrix`: changes by field, file and process. A file with
+    /// several reports, one after the other, has repeats.
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
+        conflicts_with_all = ["file", "from", "to", "columns", "series", "html", "tui", "fail_if", "redact_args"])]
+    pub compare: Option<Vec<PathBuf>>,
     /// Report only samples after this time [default: from the beginning].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
@@ -108,6 +115,11 @@ impl Of {
 }
 
 impl Report {
+    /// The recording; empty where reports are compared.
+    pub fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(""))
+    }
+
     /// Columns of `--columns`, or the usual ones.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub fn nothing_in(arguments: &Report, problems: &[String]) -> Result<ExitCode> {
     for problem in problems {
         tell(problem);
     }
-    let name = arguments.file.display();
+    let name = arguments.file().display();
     match (&arguments.from, &arguments.to) {
         (None, None) => bail!("{name} has no sample that could be read"),
         _ => match span(arguments)? {

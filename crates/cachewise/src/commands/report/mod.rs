@@ -1,12 +1,14 @@
 //! `report`: summary of a recording.
 //!
 //! # Layout
+//! - `compare`: the changes between two reports
 //! - `when`: times as users write them
 //! - `points`: points of a plot with many samples
 //! - `step`: sample by sample, on the terminal
 //! - this file: selection and output
 
 pub mod arguments;
+mod compare;
 mod ending;
 mod points;
 mod range;
@@ -34,11 +36,14 @@ const HEADER_EVERY: usize = 40;
 
 /// Shows a recording.
 pub fn report(arguments: &Report) -> Result<ExitCode> {
+    if let Some([old, new]) = arguments.compare.as_deref() {
+        return compare::compare(arguments, old, new);
+    }
     let fields = arguments.fields().map_err(anyhow::Error::msg)?;
     if arguments.tui {
         step::check_terminal()?;
     }
-    let mut reader = Reader::open(&arguments.file)?;
+    let mut reader = Reader::open(arguments.file())?;
     let range = range(arguments)?;
     if arguments.tui {
         return step::step(arguments, range);

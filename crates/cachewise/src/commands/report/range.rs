@@ -35,7 +35,7 @@ pub fn range(arguments: &Report) -> Result<Range> {
 
 /// The time from the first sample to the last one.
 pub fn span(arguments: &Report) -> Result<Option<when::Span>> {
-    let mut reader = Reader::open(&arguments.file)?;
+    let mut reader = Reader::open(arguments.file())?;
     let mut span: Option<when::Span> = None;
     while let Some(sample) = reader.next()? {
         let Ok(end) = sample.interval.time.parse::<Timestamp>() else {

@@ -41,7 +41,7 @@ pub fn check_terminal() -> Result<()> {
 
 /// Steps through the samples of a range until the user has had enough.
 pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
-    let mut history = History::open(&arguments.file, range)?;
+    let mut history = History::open(arguments.file(), range)?;
     let problems = history.problems().to_vec();
     // The session is that of the sample.
     let Some(session) = history.get(0)?.and_then(|_| history.session().cloned()) else {
@@ -58,7 +58,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         sort: None,
         scope: Some(session.scope.clone()).filter(|scope| !scope.is_empty()),
         recorded: Some(Recorded {
-            name: arguments.file.to_string_lossy().into_owned(),
+            name: arguments.file().to_string_lossy().into_owned(),
             top: session.top,
         }),
     });
