@@ -71,8 +71,10 @@ pub struct Finding {
     pub kind: SubjectKind,
     /// The process concerned, if there is one.
     pub pid: Option<u32>,
+    /// The fix as `cachewise try` takes it, if it can be tried.
+    pub trial: Option<String>,
     /// How to verify the fix.
-    pub verify: &'static str,
+    pub verify: String,
     /// Bytes fetched from devices for the subject; `None` if unknown.
     pub cost_bytes: Option<u64>,
     /// Further evidence of the same cause.

@@ -11,6 +11,11 @@ pub fn redact_arguments(command: &mut Vec<String>) {
     }
 }
 
+/// Whether the arguments of a command were replaced.
+pub(crate) fn is_redacted(command: &[String]) -> bool {
+    matches!(command, [_, words] if words.starts_with('[') && words.ends_with(" redacted]"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +34,7 @@ mod tests {
             let mut command: Vec<String> = given.iter().map(|word| (*word).to_owned()).collect();
             redact_arguments(&mut command);
             assert_eq!(command, left, "{given:?}");
+            assert_eq!(is_redacted(&command), given.len() > 1, "{given:?}");
             redact_arguments(&mut command);
             let words = left.len();
             assert_eq!(command.len(), words, "twice makes it no longer");

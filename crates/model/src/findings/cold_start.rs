@@ -9,7 +9,7 @@ use super::pressure::bytes_text;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
-use crate::measured::Measured;
+use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
 use crate::value::{Datum, Value};
 use cachewise_units::shell_quoted;
@@ -67,6 +67,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
             ),
             ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
         ],
+        trial: fits(interval, pages).is_ok().then(|| "warm".to_owned()),
         next_step: next_step(interval, pages, largest, cold.len()),
         subject: largest.path.clone().known(),
         kind: SubjectKind::File,
@@ -99,8 +100,9 @@ fn cold_pages(file: &FileRow, interval: &Interval) -> Option<u64> {
     Some(cold)
 }
 
-fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -> String {
-    let bytes = Bytes(pages.saturating_mul(interval.page().get()));
+/// Whether these pages fit into the memory of the run; if not, the memory.
+fn fits(interval: &Interval, pages: u64) -> Result<(), Count> {
+    let bytes = pages.saturating_mul(interval.page().get());
     let around = interval.surroundings();
     let groups = interval.cgroups.iter();
     let limits = groups
@@ -111,7 +113,15 @@ fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -
     let memory = memory.into_iter().chain(limits);
     let memory = memory.filter(|memory| memory.known().is_some());
     let memory = memory.min_by_key(|memory| memory.known());
-    if let Some(memory) = memory.filter(|memory| Some(bytes.0) > memory.known()) {
+    match memory.filter(|memory| Some(bytes) > memory.known()) {
+        Some(memory) => Err(memory),
+        None => Ok(()),
+    }
+}
+
+fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -> String {
+    let bytes = Bytes(pages.saturating_mul(interval.page().get()));
+    if let Err(memory) = fits(interval, pages) {
         return format!(
             "{bytes} do not fit into {} of memory: read less, or expect it to be cold every time",
             bytes_text(memory)

@@ -71,6 +71,7 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
             title,
             figures,
             next_step,
+            trial: again.map(|_| "no-direct".to_owned()),
             subject,
             kind: SubjectKind::File,
             ..Finding::default()
@@ -95,6 +96,7 @@ fn of_totals(interval: &Interval) -> Option<Finding> {
             "find the program's option for direct I/O and turn it off if what it reads is read \
              more than once and it has no cache of its own",
         ),
+        trial: Some("no-direct".to_owned()),
         subject: None,
         kind: SubjectKind::File,
         ..Finding::default()

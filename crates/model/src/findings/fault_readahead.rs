@@ -77,6 +77,7 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
             "call madvise(MADV_RANDOM) on the mapping: a fault then reads the pages that it needs; or \
              lower the device's read_ahead_kb, which holds for all programs",
         ),
+        trial: Some("madvise=random".to_owned()),
         subject: file.path.clone().known(),
         kind: SubjectKind::File,
         ..Finding::default()

@@ -44,6 +44,7 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
             "madvise(MADV_SEQUENTIAL) if it is used in order, madvise(MADV_POPULATE_READ) to bring \
              it in with one call, or read() into a buffer instead of mapping it",
         ),
+        trial: Some("populate".to_owned()),
         subject: file.path.clone().known(),
         kind: SubjectKind::File,
         ..Finding::default()

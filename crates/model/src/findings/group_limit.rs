@@ -3,6 +3,7 @@
 use cachewise_units::Bytes;
 
 use super::pressure::{REACHED_OFTEN, is_at_limit, limit_text, of_their_own, refaults_of};
+use super::trial;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::parts::CgroupRow;
@@ -58,6 +59,7 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
              that fill it",
             limit_text(group)
         ),
+        trial: trial::more_memory(system.memory_limit_bytes),
         subject: Some(name.into()),
         kind: SubjectKind::Group,
         ..Finding::default()

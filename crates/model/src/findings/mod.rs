@@ -8,6 +8,7 @@
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `pressure`: shared parts of the rules about scarce memory.
 //! - `fold`: one finding for each subject, from the findings of all rules.
+//! - `trial`: the line of `cachewise try` for a fix.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
@@ -36,6 +37,7 @@ mod reread_from_disk;
 pub(crate) mod sample;
 mod thrashing;
 mod tiny_reads;
+mod trial;
 mod who_misses;
 mod working_set;
 
@@ -192,7 +194,10 @@ fn found(interval: &Interval) -> Vec<Finding> {
     let of_rule = |rule: &Rule| {
         let found = (rule.check)(interval).into_iter();
         let verify = rule.verify;
-        found.map(move |finding| Finding { verify, ..finding })
+        found.map(move |finding| Finding {
+            verify: trial::verify(&finding, verify, interval),
+            ..finding
+        })
     };
     RULES.iter().flat_map(of_rule).collect()
 }

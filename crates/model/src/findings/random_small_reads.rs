@@ -4,6 +4,7 @@ use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
 use super::pressure::{bytes_text, more_memory};
+use super::trial;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::group_memory::Room;
@@ -56,12 +57,21 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
             ("file_size_bytes", file.size_bytes.bytes()),
             ("room_bytes", room.bytes.bytes()),
         ],
+        trial: trial_of(file, &room),
         next_step: next_step(file, &room),
         subject: file.path.clone().known(),
         kind: SubjectKind::File,
         ..Finding::default()
     };
     Some((missed, finding))
+}
+
+/// Prefetching if the file fits, or more memory.
+fn trial_of(file: &FileRow, room: &Room<'_>) -> Option<String> {
+    match (file.size_bytes.exact()?, room.bytes.known()?) {
+        (size, room) if size <= room && !file.deleted => Some("warm".to_owned()),
+        _ => trial::more_memory(room.limited?.system.memory_limit_bytes),
+    }
 }
 
 fn next_step(file: &FileRow, room: &Room<'_>) -> String {

@@ -7,6 +7,7 @@ use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
 use super::pressure::more_memory;
+use super::trial;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
@@ -63,6 +64,13 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
             ("readahead_wasted_pages", wasted.pages()),
             ("unused_ratio", Value::ratio(count.ratio_of(inserted))),
         ],
+        trial: match is_memory_short(file) {
+            true => interval
+                .room_for_file(place)
+                .limited
+                .and_then(|group| trial::more_memory(group.system.memory_limit_bytes)),
+            false => Some("fadvise=random".to_owned()),
+        },
         next_step: if is_memory_short(file) {
             format!(
                 "they were evicted before the program read them, and read again: give it more memory: {}",

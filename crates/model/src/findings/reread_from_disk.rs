@@ -4,6 +4,7 @@ use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
 use super::pressure::more_memory;
+use super::trial;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::group_memory::Room;
@@ -44,6 +45,7 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
     }
     let reclaimed = file.ledger.get(Counter::EvictedReclaimPages);
     let dropped = file.ledger.get(Counter::EvictedOtherPages);
+    let room = interval.room_for_file(place);
     let finding = Finding {
         id: ID,
         severity: Severity::Warn,
@@ -59,12 +61,20 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
             ("evicted_reclaim_pages", reclaimed.pages()),
             ("evicted_other_pages", dropped.pages()),
         ],
-        next_step: next_step(reclaimed, dropped, &interval.room_for_file(place)),
+        trial: trial_of(reclaimed, dropped, &room),
+        next_step: next_step(reclaimed, dropped, &room),
         subject: file.path.clone().known(),
         kind: SubjectKind::File,
         ..Finding::default()
     };
     Some((again, finding))
+}
+
+/// More memory, where reclaim evicts it.
+fn trial_of(reclaimed: Count, dropped: Count, room: &Room<'_>) -> Option<String> {
+    let is_reclaimed = reclaimed.exact()? > 0 && reclaimed.exact() >= dropped.exact();
+    let limited = room.limited.filter(|_| is_reclaimed)?;
+    trial::more_memory(limited.system.memory_limit_bytes)
 }
 
 fn next_step(reclaimed: Count, dropped: Count, room: &Room<'_>) -> String {

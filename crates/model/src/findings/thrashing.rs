@@ -6,6 +6,7 @@
 use cachewise_units::Bytes;
 
 use super::pressure::{is_at_limit, limit_text, of_their_own, refaults, refaults_of};
+use super::trial;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured};
@@ -83,7 +84,10 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
             shown.system.memory_limit_bytes.bytes(),
         ));
     }
-    Some(finding(figures, next_step, Some(name.into())))
+    Some(Finding {
+        trial: limited.and_then(|limited| trial::more_memory(limited.system.memory_limit_bytes)),
+        ..finding(figures, next_step, Some(name.into()))
+    })
 }
 
 fn of_machine(interval: &Interval) -> Option<Finding> {

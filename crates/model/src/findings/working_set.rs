@@ -6,6 +6,7 @@
 use cachewise_units::{Bytes, shell_quoted};
 
 use super::pressure::{bytes_text, larger, limit_text};
+use super::trial;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
@@ -65,6 +66,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
             "the working set does not fit into memory: pages are evicted and refaulted",
         ),
         figures,
+        trial: limited.and_then(|group| trial::more_memory(group.system.memory_limit_bytes)),
         next_step: next_step(interval, limited),
         subject,
         kind,

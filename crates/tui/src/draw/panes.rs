@@ -170,7 +170,7 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
         push_wrapped(
             &mut lines,
             "    verify: ",
-            finding.verify,
+            &finding.verify,
             columns,
             look.plain(),
         );

@@ -192,7 +192,7 @@ mod tests {
             "    evidence: cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
             "    fix: run it again to measure it warm; to read it in beforehand: ",
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
-            "    verify: run it again while the files are resident: cold pages fall\n",
+            "    verify: cold pages fall with: cachewise try warm -- dd if=/data/file of=/dev/null bs=1M\n",
         ]
         .concat();
         let mut interval = sample::cold();

@@ -211,7 +211,7 @@ fn finding_json(finding: &Finding) -> Json {
         )
         .set("cost_bytes", finding.cost_bytes)
         .set("fix", finding.next_step.as_str())
-        .set("verify", finding.verify)
+        .set("verify", finding.verify.as_str())
         // The names of earlier versions.
         .set("figures", figures)
         .set("next_step", finding.next_step.as_str())

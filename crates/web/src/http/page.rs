@@ -299,7 +299,7 @@ fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
             text,
             "</ul><p>{}</p><p>Verify: {}</p></li>",
             escape(&finding.next_step),
-            escape(finding.verify)
+            escape(&finding.verify)
         );
     }
     text

@@ -44,7 +44,7 @@ fn finding(finding: &Finding) -> String {
         text(&figures.join(", ")),
         text(&also),
         text(&finding.next_step),
-        text(finding.verify)
+        text(&finding.verify)
     );
     item
 }
