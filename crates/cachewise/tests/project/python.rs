@@ -135,7 +135,7 @@ fn crates(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let listed = run(command.current_dir(root())).expect("cargo lists the crates");
     let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in listed.lines() {
-        // What was listed above has this mark.
+        // A crate that is listed above has this mark.
         let line = line.trim_end_matches(" (*)");
         if let Some((name, features)) = line.split_once('\t')
             && !name.contains(" (/")
