@@ -13,7 +13,15 @@ pub struct Mounts {
     by_device: HashMap<Device, Vec<usize>>,
     /// Indexes of the mounts on each mount, by mount point. `None` stands for an unlisted mount:
     /// the one below the root, or those outside of a changed root.
-    on: HashMap<Option<u32>, HashMap<PathBuf, usize>>,
+    on: HashMap<Option<u32>, Points>,
+}
+
+/// The mounts on one mount.
+#[derive(Clone, Debug, Default)]
+struct Points {
+    indexes: HashMap<PathBuf, usize>,
+    /// Directories above the deepest mount point, the root among them.
+    deepest: usize,
 }
 
 impl Mounts {
@@ -27,15 +35,16 @@ impl Mounts {
 
     fn new(list: Vec<Mount>) -> Self {
         let mut by_device: HashMap<Device, Vec<usize>> = HashMap::new();
-        let mut on: HashMap<_, HashMap<_, _>> = HashMap::new();
+        let mut on: HashMap<_, Points> = HashMap::new();
         let ids: std::collections::HashSet<u32> = list.iter().map(|mount| mount.id).collect();
         for (index, mount) in list.iter().enumerate() {
             by_device.entry(mount.dev).or_default().push(index);
             let listed = mount.parent != mount.id && ids.contains(&mount.parent);
             let below = listed.then_some(mount.parent);
-            on.entry(below)
-                .or_default()
-                .insert(mount.mount_point.clone(), index);
+            let points = on.entry(below).or_default();
+            let depth = mount.mount_point.ancestors().count() - 1;
+            points.deepest = points.deepest.max(depth);
+            points.indexes.insert(mount.mount_point.clone(), index);
         }
         for indexes in by_device.values_mut() {
             // Stable: among equal roots, the first mounted stays first.
@@ -94,19 +103,24 @@ impl Mounts {
         let mut prefixes: Vec<&Path> = path.ancestors().collect();
         prefixes.reverse();
         let mut current = None;
+        let mut points = self.on.get(&None)?;
         // Each step enters another mount; more steps than mounts would be a loop.
         let mut steps = 0;
-        for prefix in prefixes {
-            while let Some(&next) = self
-                .on
-                .get(&current.map(|index: usize| self.list[index].id))
-                .and_then(|mounts| mounts.get(prefix))
-            {
+        for (depth, prefix) in prefixes.into_iter().enumerate() {
+            while let Some(&next) = points.indexes.get(prefix) {
                 steps += 1;
                 if steps > self.list.len() {
                     return None;
                 }
                 current = Some(next);
+                match self.on.get(&Some(self.list[next].id)) {
+                    Some(on) => points = on,
+                    None => return current,
+                }
+            }
+            // A census asks for each file: most lie below all mount points.
+            if depth >= points.deepest {
+                break;
             }
         }
         current
