@@ -60,7 +60,9 @@ pub fn fill(
         (FileDetail::Residency, RESIDENCY_OF),
     )
     .unzip();
-    interval.ledger = interval.files.iter().map(|file| file.ledger.clone()).sum();
+    let of_no_file = snapshot.rows.iter().filter(|row| row.is_of_no_file());
+    let of_files = interval.files.iter().map(|file| &file.ledger);
+    interval.ledger = of_files.chain(of_no_file.map(|row| &row.ledger)).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
     (processes, interval.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
     interval.cgroups = cgroup_rows(snapshot, &cgroup_names, interval.page());
@@ -81,7 +83,8 @@ fn uses(
         ids.iter().copied().zip(0..).collect()
     }
     let (files, processes) = (places(files), places(processes));
-    let used = snapshot.rows.iter().filter(|row| row.process.is_some());
+    let used = snapshot.rows.iter();
+    let used = used.filter(|row| row.process.is_some() && !row.is_of_no_file());
     used.filter_map(|row| {
         Some(ProcessFileUse {
             process: processes.get(&row.process).copied(),
@@ -164,7 +167,9 @@ pub fn file_rows(
     kernel: &Kernel,
     (detail, detailed_files): (FileDetail, usize),
 ) -> impl Iterator<Item = (Option<FileId>, FileRow)> {
-    let sums = sums(&snapshot.rows, |row| Some(row.file));
+    let sums = sums(&snapshot.rows, |row| {
+        (!row.is_of_no_file()).then_some(row.file)
+    });
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
     files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, page.get())), *id));
     files

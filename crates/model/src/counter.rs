@@ -121,6 +121,46 @@ macro_rules! each_counter {
                 "Direct writes that moved no byte and returned an error";
             ReadHitPages, "read_hit_pages", "HITS", ["hit_pages"], Pages,
                 "Requested pages that were in the page cache when the read reached them";
+            WaitedMissed, "waited_missed_seconds", "W-MISS", [], Seconds,
+                "Time that reads waited for pages that they had to fetch";
+            WaitedRefault, "waited_refault_seconds", "W-REFAULT", [], Seconds,
+                "Time that reads and page faults waited for pages that they had to fetch again after their eviction";
+            WaitedInFlight, "waited_in_flight_seconds", "W-FLIGHT", [], Seconds,
+                "Time that reads waited for pages that readahead or another task was fetching (delayed hits)";
+            WaitedFault, "waited_fault_seconds", "W-FAULT", [], Seconds,
+                "Time that page faults on file mappings waited";
+            WaitedDirect, "waited_direct_seconds", "W-DIRECT", [], Seconds,
+                "Time that direct I/O waited";
+            WaitedSync, "waited_sync_seconds", "W-SYNC", [], Seconds,
+                "Time that fsync and its like, and synchronous writes, waited";
+            WaitedMetadata, "waited_metadata_seconds", "W-META", [], Seconds,
+                "Time that tasks waited for a device to read directories, inodes and other metadata";
+            WaitedFilesystem, "waited_filesystem_seconds", "W-FS", [], Seconds,
+                "Time of other waits in file systems: locks, journals, writeback";
+            WaitedThrottle, "waited_throttle_seconds", "W-DIRTY", [], Seconds,
+                "Time that writers waited because too much memory was dirty";
+            WaitedReclaim, "waited_reclaim_seconds", "W-RECLAIM", [], Seconds,
+                "Time that tasks waited in direct reclaim, for themselves or their control group";
+            WaitedSwap, "waited_swap_seconds", "W-SWAP", [], Seconds,
+                "Time that page faults on other memory waited for a device: swap";
+            WaitedAsync, "waited_async_seconds", "W-ASYNC", [], Seconds,
+                "Time that tasks waited for asynchronous requests of any kind (io_uring, libaio)";
+            WaitedChildren, "waited_children_seconds", "W-CHILD", [], Seconds,
+                "Time that tasks waited for their child processes";
+            WaitedLock, "waited_lock_seconds", "W-LOCK", [], Seconds,
+                "Time that tasks waited for locks and other threads (futex, flock, semaphores)";
+            WaitedPeer, "waited_peer_seconds", "W-PEER", [], Seconds,
+                "Time that tasks waited for other programs: pipes, sockets, terminals, poll";
+            Slept, "slept_seconds", "SLEPT", [], Seconds,
+                "Time that tasks slept until a time of their choice";
+            WaitedOther, "waited_other_seconds", "W-OTHER", [], Seconds,
+                "Time of waits of no known kind";
+            RunQueue, "run_queue_seconds", "W-CPU", [], Seconds,
+                "Time that tasks waited for a CPU, as the kernel accounts it";
+            FetchCpu, "fetch_cpu_seconds", "FETCH-CPU", [], Seconds,
+                "CPU time of bringing pages in, up to the wait for them: part of the CPU time";
+            TaskSeconds, "task_seconds", "TASK-TIME", [], Seconds,
+                "Time that tasks existed: the CPU time and all waits add up to it";
         }
     };
 }
@@ -152,13 +192,17 @@ mod tests {
             refault_pages metadata_pages other_pages eventless_requests \
             read_unserved_pages read_unserved_bytes read_failed_requests write_unserved_bytes \
             write_failed_requests direct_read_failed_requests direct_write_failed_requests \
-            read_hit_pages";
+            read_hit_pages waited_missed_seconds waited_refault_seconds waited_in_flight_seconds waited_fault_seconds \
+            waited_direct_seconds waited_sync_seconds waited_metadata_seconds waited_filesystem_seconds waited_throttle_seconds \
+            waited_reclaim_seconds waited_swap_seconds waited_async_seconds waited_children_seconds \
+            waited_lock_seconds waited_peer_seconds slept_seconds waited_other_seconds run_queue_seconds \
+            fetch_cpu_seconds task_seconds";
         assert_eq!(
             ids.join(" "),
             expected,
             "the BPF side fills the row by this order"
         );
-        assert_eq!(Counter::COUNT, 35, "the BPF side's row has this length");
+        assert_eq!(Counter::COUNT, 55, "the BPF side's row has this length");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //!
 //! # Layout
 //! - `counter`, `ledger`, `derived`: requests to the page cache, and derived numbers.
+//! - `times`: what tasks waited for, and what a run would take with a warm cache.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `kind`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
 //! - `condition`: a field compared with a value.
@@ -33,7 +34,7 @@
 //! - `eviction`, `eviction_cause`: evicted pages by process and cause.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
-//! - `verdict`: the answer of a run without findings.
+//! - `verdict`, `time_verdict`: the answer of a run in one line, in pages and in seconds.
 //! - `checkup`: capabilities and findings of a machine.
 //! - [`escaped`], [`shell_quoted`], of `units`: foreign names, safe on a terminal and quoted for a
 //!   shell.
@@ -76,6 +77,8 @@ mod source;
 mod sparse;
 mod statistics;
 mod system;
+mod time_verdict;
+mod times;
 mod unit;
 mod value;
 mod verdict;
@@ -118,6 +121,7 @@ pub use source::{Backend, Source};
 pub use sparse::{FieldGroup, SparseFields};
 pub use statistics::{Figures, Gap, GapKind, Spread, Stall, Statistics};
 pub use system::System;
+pub use times::{TimeUse, Warm};
 pub use unit::Unit;
 pub use value::{Datum, Value};
 

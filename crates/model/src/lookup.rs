@@ -170,10 +170,10 @@ mod tests {
             "read_requested_pages",
             "one letter short of its former name"
         );
-        assert_eq!(near("miss"), "missed flt-miss", "half a name");
+        assert_eq!(near("miss"), "missed w-miss flt-miss", "half a name");
         assert_eq!(
             near("fault"),
-            "faults refaults maj-faults",
+            "faults w-fault refaults",
             "no more than three"
         );
         assert_eq!(near("pat"), "", "what such rows do not have is no help");

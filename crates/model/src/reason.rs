@@ -149,6 +149,12 @@ reasons! {
     NoIoUringEvent, "no_io_uring_event", "without the io_uring tracepoint reads through io_uring are counted by batch";
     /// The kernel has no tracepoints for the start and end of reclaim.
     NoReclaimEvent, "no_reclaim_event", "without the reclaim tracepoints the cause of evictions by reclaim is unknown";
+    /// The kernel does not let the probe see when tasks give up their CPU.
+    NoSwitchEvent, "no_switch_event", "without the scheduler's tracepoint it is unknown what tasks wait for";
+    /// Most tasks of a machine wait for no storage most of the time.
+    IdleTimesOfRuns, "idle_times_of_runs", "only `run` measures it";
+    /// Only rows of processes and files have times of tasks.
+    TimesByProcess, "times_by_process", "times are measured by process and file, not in totals";
     /// Buffered writes to ext4 are counted by its tracepoints.
     NoExt4Event, "no_ext4_event", "this kernel has no ext4 write tracepoints to attach to";
     /// Buffered writes to xfs are counted by its tracepoint.

@@ -34,11 +34,14 @@ pub enum Datum {
     Time(String),
 }
 
+/// Of a second.
+const NANOSECONDS: f64 = 1e9;
+
 /// A cell with its quality.
 pub type Value = Measured<Datum>;
 
 impl Datum {
-    /// A whole number of this unit.
+    /// A whole number of this unit; of seconds, a number of nanoseconds.
     ///
     /// Units without whole numbers (names, times, ratios) give a bare count.
     #[must_use]
@@ -46,7 +49,7 @@ impl Datum {
         match unit {
             Unit::Pages => Datum::Pages(Pages(number)),
             Unit::Bytes => Datum::Bytes(Bytes(number)),
-            Unit::Seconds => Datum::Seconds(number as f64),
+            Unit::Seconds => Datum::Seconds(number as f64 / NANOSECONDS),
             Unit::Id => Datum::Id(number),
             Unit::Factor => Datum::Factor(number as f64),
             Unit::Count | Unit::Ratio | Unit::Text | Unit::Time => Datum::Count(number),

@@ -1,10 +1,11 @@
-//! The answer of a run without findings, in one sentence: whether the page cache cost it anything.
+//! The answer of a run, in one sentence: whether the page cache cost it anything.
 
 use cachewise_units::{Bytes, Pages, grouped};
 
 use crate::counter::Counter;
 use crate::findings::Diagnosis;
 use crate::interval::Interval;
+use crate::times::TimeUse;
 
 /// One fetched page in this many requested ones is no problem.
 const NO_PROBLEM: u64 = 100;
@@ -14,10 +15,20 @@ const COLD: u64 = 2;
 const LITTLE: Bytes = Bytes(16 << 20);
 
 impl Interval {
-    /// The answer where the rules found nothing; `None` if there are findings, or a counter behind
-    /// the answer is not exact.
+    /// The answer: in pages where the rules found nothing, and in seconds. `None` if neither is known.
     #[must_use]
     pub fn verdict(&self, diagnosis: &Diagnosis) -> Option<String> {
+        let times = TimeUse::of(self).map(|times| times.verdict());
+        match (self.verdict_in_pages(diagnosis), times) {
+            (Some(pages), Some(times)) => Some(format!("{pages}; {times}")),
+            (None, Some(times)) => Some(format!("page cache: {times}")),
+            (pages, None) => pages,
+        }
+    }
+
+    /// The answer in pages, where the rules found nothing; `None` if there are findings, or a counter behind
+    /// the answer is not exact.
+    fn verdict_in_pages(&self, diagnosis: &Diagnosis) -> Option<String> {
         if !diagnosis.findings.is_empty() {
             return None;
         }

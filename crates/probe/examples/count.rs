@@ -9,8 +9,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = arguments
         .next()
         .ok_or("usage: count COMMAND [ARGUMENT...]")?;
-    let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
+    let mut probe = Probe::attach(&Options {
+        times: true,
+        ..Options::new(Scope::Children, Detail::Rows)
+    })?;
+    let start = std::time::Instant::now();
     Command::new(program).args(arguments).status()?;
+    println!("{:?}", start.elapsed());
     let snapshot = probe.snapshot()?;
     for row in &snapshot.rows {
         let file = row.file.and_then(|file| snapshot.files.get(&file));

@@ -132,10 +132,12 @@ const DIRECT: &[Counter] = &[
     Counter::DirectWriteBytes,
 ];
 
+const TIMES_GROUP: &str = "times of tasks";
+
 /// Without it there is no probe.
 const READS: &str = "reads";
 
-pub(crate) const GROUPS: [Group; 10] = [
+pub(crate) const GROUPS: [Group; 11] = [
     Group {
         name: READS,
         means: &[
@@ -331,6 +333,19 @@ pub(crate) const GROUPS: [Group; 10] = [
         ],
         counters: &[],
         reason: Reason::NoReclaimEvent,
+        file_system: None,
+    },
+    Group {
+        name: TIMES_GROUP,
+        means: &[Means::new(
+            BackEnd::Tracepoints,
+            &[
+                ("on_switch", "sched_switch"),
+                ("on_throttle", "balance_dirty_pages"),
+            ],
+        )],
+        counters: &Counter::TIMES,
+        reason: Reason::NoSwitchEvent,
         file_system: None,
     },
     Group {

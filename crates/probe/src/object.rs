@@ -23,7 +23,7 @@ const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 25] = [
+const BESIDE: [&str; 27] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -49,6 +49,8 @@ const BESIDE: [&str; 25] = [
     "on_group_reclaim",
     "on_direct_reclaim",
     "on_reclaim_end",
+    "on_switch",
+    "on_throttle",
 ];
 
 /// Programs for which an object is opened.
@@ -488,6 +490,7 @@ fn configure(
             "walk" | "meet_owner" => !tree && !rows,
             "flush" | "look_again" | "on_group_reclaim" | "on_direct_reclaim"
             | "on_reclaim_end" => !rows,
+            "on_switch" | "on_throttle" => !options.has_times(),
             _ => false,
         };
         program.set_autoload(share.has(&name) && !left_out && !idle);
@@ -508,6 +511,10 @@ fn configure(
                 let outside = if options.outside { most } else { 1 };
                 maps.outside.set_max_entries(outside)
             })
+            .and_then(|()| match options.has_times() {
+                true => Ok(()),
+                false => maps.timings.set_max_entries(1),
+            })
     } else {
         [
             &mut maps.rows,
@@ -519,6 +526,7 @@ fn configure(
             &mut maps.files,
             &mut maps.file_systems,
             &mut maps.processes,
+            &mut maps.timings,
             &mut maps.gone,
         ]
         .into_iter()
@@ -551,6 +559,7 @@ fn configure(
     let by_sys_exit = |chosen: &Chosen| chosen.means.back_end == BackEnd::SysExit;
     config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
     config.intervals = (rows && options.intervals).into();
+    config.times = options.has_times().into();
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

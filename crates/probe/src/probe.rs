@@ -5,7 +5,7 @@ use std::io::Read;
 use std::mem::{offset_of, size_of};
 use std::time::Duration;
 
-use cachewise_model::{Counter, Ledger, Missing, Reason};
+use cachewise_model::{Counter, Ledger, Measured, Missing, Reason};
 use cachewise_units::Pages;
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
@@ -41,6 +41,8 @@ pub struct Probe {
     programs: Programs,
     detail: Detail,
     per_file_evictions: bool,
+    has_times: bool,
+    scope: Scope,
     intervals: Option<Intervals>,
 }
 
@@ -97,6 +99,8 @@ impl Probe {
             programs,
             detail: options.detail,
             per_file_evictions,
+            has_times: options.has_times(),
+            scope: options.scope,
             intervals: options.intervals.then(Intervals::new).transpose()?,
         };
         if options.scope == Scope::System && options.detail == Detail::Rows {
@@ -175,6 +179,18 @@ impl Probe {
                 }
             }
         }
+        let (times, why) = match (self.has_times, self.scope) {
+            (false, _) => (&Counter::TIMES[..], Reason::TimesByProcess),
+            (true, Scope::System) => (&Counter::OF_RUNS[..], Reason::IdleTimesOfRuns),
+            (true, _) => (&[][..], Reason::NotMeasured),
+        };
+        for counter in times {
+            let missing = Missing::NotOffered(why);
+            snapshot.total.set_missing(*counter, missing);
+            for row in &mut snapshot.rows {
+                row.ledger.set_missing(*counter, missing);
+            }
+        }
         if !self.per_file_evictions {
             for counter in [
                 Counter::EvictedReclaimPages,
@@ -243,6 +259,7 @@ impl Probe {
     }
 
     fn rows(&mut self) -> Result<Snapshot, Error> {
+        self.wait_for_leaving();
         // Rows were read before: a process that has ended by now has all of its requests in them.
         self.walk(0)?;
         let mut processes: Vec<ProcessInfo> = Vec::new();
@@ -252,7 +269,10 @@ impl Probe {
         })?;
         processes.sort_by_key(|process| (process.id.start, process.id.tgid));
         let stuck = self.flush()?;
-        let (rows, evictions) = self.take_rows()?;
+        let (mut rows, evictions) = self.take_rows()?;
+        if self.scope == Scope::System {
+            drop_mere_queues(&mut rows);
+        }
         let culprits = self.culprits(&evictions)?;
         let mut outside = HashMap::new();
         each(&self.programs.skeleton().maps.outside, |key, value| {
@@ -388,6 +408,19 @@ impl Probe {
         Ok(culprits)
     }
 
+    /// Waits a moment for tasks on their way out to give up their CPU for the last time: a parent learns of the end of
+    /// its child before that.
+    fn wait_for_leaving(&self) {
+        let leaving = || {
+            let bss = self.programs.skeleton().maps.bss_data.as_deref();
+            bss.is_some_and(|bss| bss.leaving.cast_signed() > 0)
+        };
+        let mut tries = 0..50;
+        while self.has_times && leaving() && tries.next().is_some() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
     /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.
     fn walk(&mut self, root: u32) -> Result<(), Error> {
         let map_error = |source: libbpf_rs::Error| Error::Map {
@@ -462,6 +495,16 @@ impl Probe {
         }
         lost
     }
+}
+
+/// Leaves out processes of the machine that used no file and waited for a CPU at most.
+fn drop_mere_queues(rows: &mut Vec<Row>) {
+    let used = rows.iter().filter(|row| !row.is_of_no_file());
+    let used: HashSet<ProcessId> = used.filter_map(|row| row.process).collect();
+    rows.retain(|row| {
+        let is_used = row.process.is_none_or(|process| used.contains(&process));
+        is_used || row.ledger.time(&Counter::STORAGE_WAITS) != Measured::Exact(Duration::ZERO)
+    });
 }
 
 /// Has the kernel's side look again at what these files, by their inodes' addresses, are called.

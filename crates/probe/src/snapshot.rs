@@ -146,12 +146,21 @@ impl ProcessInfo {
 pub struct Row {
     /// `None` for events of the file that belong to no process (evictions).
     pub process: Option<ProcessId>,
-    /// The file; `None` on the one row that sums up files beyond the size of the table.
+    /// The file; `None` for times that a process spent on no file, and, without a process, on the one row that sums up
+    /// files beyond the size of the table.
     pub file: Option<FileId>,
     /// Lower half of the kernfs id of the process's control group.
     pub cgroup: u32,
     /// The counts.
     pub ledger: Ledger,
+}
+
+impl Row {
+    /// Returns whether it has times that a process spent on no file.
+    #[must_use]
+    pub const fn is_of_no_file(&self) -> bool {
+        self.process.is_some() && self.file.is_none()
+    }
 }
 
 /// Evicted pages of one file, by cause and by the process that evicted them.

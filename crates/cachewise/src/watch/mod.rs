@@ -73,6 +73,7 @@ impl Watch {
             options.scope == Scope::System && options.cgroup.is_none() && options.files.is_empty();
         let options = Options {
             intervals: true,
+            times: true,
             ..options.clone()
         };
         let (mut probe, backend) = match Probe::attach(&options) {
@@ -255,6 +256,7 @@ fn uses(
     interval.uses = snapshot
         .rows
         .iter()
+        .filter(|row| !row.is_of_no_file())
         .filter_map(|row| {
             // Rows that did not fit into the table are on the row of all others.
             let has_row = row.process.is_some() || row.file.is_none();

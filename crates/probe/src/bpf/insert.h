@@ -114,6 +114,7 @@ ONCE int refault_pending(struct task_state *state)
 	key = state->pending_key;
 	back = gone_take(inode, &key.file, state->insert.lo, state->insert.hi);
 	if (back) {
+		state->back_at = state->insert.moment;
 		struct ledger *ledger = row_of(&key);
 
 		ADD(ledger, refault_pages, back);
@@ -151,9 +152,12 @@ ONCE int book_insert(struct task_state *state)
 	if (!ledger)
 		return 0;
 	back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
-	if (back)
+	if (back) {
+		state->back_at = state->insert.moment;
 		ADD(ledger, refault_pages, back);
+	}
 	if (in_fault(state, task, m)) {
+		fetch_begins(state, state->insert.moment);
 		/*
 		 * Not entered among the pages inserted ahead: the probe does not see touches of mapped
 		 * pages, so it cannot know whether they are used.
@@ -200,6 +204,7 @@ ONCE int book_insert(struct task_state *state)
 		pending_flush_of(state);
 	if (!state->pending.mapping)
 		pending_open(state, inode, m, serial, nr, &key, task->ioac.rchar);
+	fetch_begins(state, state->insert.moment);
 	return 1;
 }
 
@@ -256,6 +261,8 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	insert->pages = pages;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	insert->target.nr = syscall_nr(task, regs);
+	if (config.times)
+		insert->moment = moment_of(task, insert->target.nr);
 	if (in_uring(state, insert->target.nr) && !in_fault(state, task, m) && !is_advice_at_work(state, task) &&
 	    flight_insert(state))
 		return 0;
@@ -264,6 +271,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	    same_call(&state->pending, m, insert->serial, insert->target.nr, state->epoch) &&
 	    state->ahead.mapping == m) {
 		/* the next folio of a read whose row and range are known */
+		fetch_begins(state, state->insert.moment);
 		if (config.detail == DETAIL_ROWS)
 			refault_pending(state);
 	} else {

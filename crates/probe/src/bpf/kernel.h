@@ -78,10 +78,15 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 #define MAX_RW_COUNT 0x7ffff000ULL /* the most that one call moves */
 #define O_TRUNC 01000
 #define O_APPEND 02000
+#define O_DSYNC 010000
 #define O_DIRECT 040000
 #define BTRFS_SUPER_MAGIC 0x9123683E
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define PROC_SUPER_MAGIC 0x9fa0
+
+/* task_struct.__state; the first is also a part of TASK_KILLABLE */
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_DEAD 0x80
 
 /* task_struct.flags */
 #define PF_EXITING 0x00000004
@@ -260,6 +265,9 @@ struct thread_info {
 struct sched_entity {
 	u64 sum_exec_runtime;
 } CORE;
+struct sched_info {
+	unsigned long long run_delay; /* nanoseconds on run queues */
+} CORE;
 struct signal_struct {
 	struct {
 		int counter;
@@ -289,6 +297,8 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct pid *thread_pid;
 	struct sched_entity se;
+	struct sched_info sched_info;
+	unsigned int in_iowait : 1;
 	struct task_io_accounting ioac;
 	void *worker_private; /* of an io_uring worker: its struct io_worker */
 } CORE;

@@ -20,6 +20,7 @@
 #include "account.h"
 #include "prefetch.h"
 #include "again.h"
+#include "fetch.h"
 #include "result.h"
 #include "flight.h"
 #include "served.h"
@@ -34,5 +35,7 @@
 #include "function.h"
 #include "syscall.h"
 #include "process.h"
+#include "wait.h"
+#include "walk.h"
 
 char LICENSE[] SEC("license") = "GPL";

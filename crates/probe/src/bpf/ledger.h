@@ -42,7 +42,36 @@
 	X(write_failed_requests)                                                                   \
 	X(direct_read_failed_requests)                                                             \
 	X(direct_write_failed_requests)                                                            \
-	X(read_hit_pages)
+	X(read_hit_pages)                                                                          \
+	TIMES(X)
+
+/*
+ * Nanoseconds of tasks. `fetch_cpu_seconds` is a part of the CPU time; the others do not overlap, and with the CPU time
+ * add up to `task_seconds`, which is measured by itself.
+ */
+#define TIMES(X)                                                                                   \
+	/* for a file */                                                                           \
+	X(waited_missed_seconds)                                                                   \
+	X(waited_refault_seconds)                                                                  \
+	X(waited_in_flight_seconds)                                                                \
+	X(waited_fault_seconds)                                                                    \
+	X(waited_direct_seconds)                                                                   \
+	X(waited_sync_seconds)                                                                     \
+	X(waited_metadata_seconds)                                                                 \
+	X(waited_filesystem_seconds)                                                               \
+	/* for no file */                                                                          \
+	X(waited_throttle_seconds)                                                                 \
+	X(waited_reclaim_seconds)                                                                  \
+	X(waited_swap_seconds)                                                                     \
+	X(waited_async_seconds)                                                                    \
+	X(waited_children_seconds)                                                                 \
+	X(waited_lock_seconds)                                                                     \
+	X(waited_peer_seconds)                                                                     \
+	X(slept_seconds)                                                                           \
+	X(waited_other_seconds)                                                                    \
+	X(run_queue_seconds)                                                                       \
+	X(fetch_cpu_seconds)                                                                       \
+	X(task_seconds)
 
 struct ledger {
 #define X(name) u64 name;
@@ -172,6 +201,7 @@ struct config {
 	u32 intervals;	 /* rows alternate between two tables: the other one is read and emptied */
 	u32 probe_reads; /* no bpf_rdonly_cast (6.2): kernel memory is read by a helper */
 	u32 by_sys_exit; /* reads are counted at the end of system calls */
+	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u64 cgroup_id;
 };
@@ -179,7 +209,7 @@ struct config {
 /* Events that could not be counted. Every field is shown to the user if it is not zero. */
 struct lost {
 	u64 rows;	 /* events booked on the overflow row, because the table was full */
-	u64 tasks;	 /* events of tasks that got no storage */
+	u64 tasks;	 /* events of tasks that got no storage, or no entry for their times */
 	u64 names;	 /* files that could not be named: ring buffer full */
 	u64 prefetch;	 /* pages whose readahead state could not be stored */
 	u64 direct;	 /* direct requests whose completion cannot be matched */

@@ -139,6 +139,7 @@ struct target {
 struct insert {
 	struct target target;
 	u64 serial;
+	u64 moment; /* as moment_of() has it, for times */
 	u64 lo, hi, pages;
 };
 
@@ -338,6 +339,9 @@ struct task_state {
 	u32 padding;
 	u64 cpu_time, user_time, system_time, minor_faults, major_faults;
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
+	/* moments: the latest insert of pages that come back, and of pages that are fetched, with the time since then */
+	u64 back_at, fetch_at, fetch_since, fetch_cpu;
+	u32 throttled, padding_of_throttled;
 };
 
 struct {

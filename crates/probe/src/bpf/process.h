@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who is followed, and each process's own account. */
+/* The processes that are followed, and each process's own account. */
 #ifndef CACHEWISE_PROCESS_H
 #define CACHEWISE_PROCESS_H
 
@@ -98,6 +98,9 @@ int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_ch
 	return 0;
 }
 
+/* Tasks in scope that are on their way out: their times are booked when they give up their CPU for the last time. */
+u32 leaving = 0;
+
 SEC("raw_tp/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -108,6 +111,7 @@ int BPF_PROG(on_exit)
 
 	if (!in_scope(task))
 		return 0;
+	__sync_fetch_and_add(&leaving, 1);
 	state = state_of(trusted);
 	if (!state)
 		return 0;
@@ -127,67 +131,6 @@ int BPF_PROG(on_exit)
 		process->exit_code = task->exit_code;
 		process->exited = 1;
 	}
-	return 0;
-}
-
-/* Purpose of the walk over all tasks; user space sets it before it starts a walk. */
-u32 walk_root = 0; /* start to follow this thread group (by the owner's id for it) and those under it; 0: settle accounts */
-
-SEC("iter/task")
-int walk(struct bpf_iter__task *context)
-{
-	struct task_struct *trusted = context->task, *task, *ancestor;
-	struct task_state *state;
-	u64 address;
-
-	if (!trusted)
-		return 0;
-	task = PLAIN(task_struct, trusted);
-	if (!walk_root) {
-		/* one that ends settles by itself, maybe at this moment */
-		if (task->flags & PF_EXITING || (config.scope == SCOPE_TREE && !is_followed(task->tgid)))
-			return 0;
-		state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		/* one that runs may be at a request at this moment, and settles by itself */
-		if (state && (task == (void *)bpf_get_current_task() || !task->on_cpu)) {
-			state->self = (u64)task;
-			if (state->pending.mapping && pending_is_over(trusted, task, state))
-				pending_flush(state);
-			settle_results(state);
-		}
-		settle(task, state, true);
-		return 0;
-	}
-	ancestor = task;
-	for (int depth = 0; depth < 64 && ancestor; depth++) {
-		address = (u64)ancestor;
-		if (seen_tgid(&address) == walk_root) {
-			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-			settle(task, state, false);
-			follow(task->tgid, true);
-			return 0;
-		}
-		if (ancestor->pid == 0)
-			break;
-		ancestor = ancestor->real_parent;
-	}
-	return 0;
-}
-
-/* Books what a CPU holds back on its rows. Run on each CPU by user space; 1: come again. */
-SEC("raw_tp")
-int flush(void *context)
-{
-	struct cpu *cpu = this_cpu();
-
-	if (!cpu || cpu->busy)
-		return 1;
-	cpu->busy = 1;
-	barrier();
-	for (int i = 0; i < SLOTS; i++)
-		empty_slot(&cpu->slots[i]);
-	barrier();
-	cpu->busy = 0;
 	return 0;
 }
 

@@ -210,6 +210,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 
 	if (!state)
 		return 0;
+	fetch_ends(state);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
 		if (flight_event(state))
@@ -433,6 +434,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	mapping = (u64)READ(inode, i_mapping);
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
+	fetch_begins(state, moment_of(task, nr));
 	if (in_uring(state, nr)) {
 		set_event(state, mapping, sync ? index : 0, last);
 		if (announce_flight(state))

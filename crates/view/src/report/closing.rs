@@ -50,7 +50,7 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
     text
 }
 
-/// The answer of a run without findings, in one line.
+/// The answer of a run, in one line.
 pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) -> String {
     let verdict = interval.verdict(diagnosis);
     let line = verdict.map(|verdict| {

@@ -6,7 +6,7 @@ use cachewise_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::evictions;
+use super::{evictions, times};
 use crate::json::Object;
 
 /// The whole document.
@@ -69,6 +69,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("processes", processes.collect::<Json>())
         .set("cgroups", cgroups.collect::<Json>())
         .set("evictions", evictions::json(interval))
+        .set("times", times::json(interval))
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())
         .set("verdict", interval.verdict(diagnosis))

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - [`write_report`], [`ReportOptions`]: the entry point.
-//! - `text`: the parts for people in their order. `classes`: requests by class. `tables`, `ranked`:
+//! - `text`: the parts for people in their order. `times`: the use of time. `classes`: requests by class. `tables`, `ranked`:
 //!   files, processes, control groups. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
@@ -23,6 +23,7 @@ mod records;
 mod row_checks;
 pub(crate) mod tables;
 mod text;
+mod times;
 
 pub use closing::{finding_figure, folded_text, lost_text};
 pub use document::{backend_json, findings_json, lost_json};

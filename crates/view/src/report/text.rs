@@ -5,7 +5,7 @@ use cachewise_model::{
 };
 
 use super::options::ReportOptions;
-use super::{classes, closing, evictions, row_checks, tables};
+use super::{classes, closing, evictions, row_checks, tables, times};
 use crate::cell::wrapped;
 use crate::number::value_text;
 
@@ -14,6 +14,7 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
     let style = options.style;
     let parts = [
         head(interval, options),
+        times::text(interval, style),
         classes::text(interval, style),
         tables::files(interval, TablePlace::Run, options),
         tables::processes(interval, TablePlace::Run, options),

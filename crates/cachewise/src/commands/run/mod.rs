@@ -43,6 +43,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         max_rows: arguments.max_rows,
         mounted_only: true,
         outside: arguments.verbose,
+        times: true,
         ..Options::new(scope, Detail::Rows)
     };
     room::check(&options, &kernel)?;

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Times of tasks: for what they wait, from the moment that they give up their CPU to the moment that they have one
+ * again, less what the kernel's own account says that they spent on a run queue in between.
+ */
+#ifndef CACHEWISE_WAIT_H
+#define CACHEWISE_WAIT_H
+
+/* The times, in the order of the ledger. */
+enum time {
+#define X(name) TIME_##name,
+	TIMES(X)
+#undef X
+	TIMES_COUNT,
+};
+#define FIRST_TIME_OF_NO_FILE TIME_waited_throttle_seconds
+
+/* Of one task. What is booked on rows is 0 again; only the task itself and a walk over all tasks change it. */
+struct timing {
+	struct file_id file; /* that it waits for, or waited for last */
+	u64 mapping;	     /* its mapping, by address; 0: no file */
+	u64 since;	     /* off its CPU, or the latest walk */
+	u64 alive;	     /* since then, or the latest walk */
+	u64 entered;	     /* on its CPU */
+	u64 queued, charged; /* the kernel's accounts of its run queues and CPU time, as they were last seen */
+	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
+	u32 cause;
+	u32 off;
+	u64 spent[TIMES_COUNT];
+};
+
+/* By the task's address. Entries are made in the scheduler, where no memory can be allocated: not the task's storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct timing);
+} timings SEC(".maps");
+
+/* The time that a system call stands for that waits, and not for a device; 0: none. */
+static const u8 waiting_calls[CALLS] = {
+	[NR_read] = TIME_waited_peer_seconds,
+	[NR_write] = TIME_waited_peer_seconds,
+	[NR_readv] = TIME_waited_peer_seconds,
+	[NR_writev] = TIME_waited_peer_seconds,
+	[NR_splice] = TIME_waited_peer_seconds,
+	[NR_sendfile] = TIME_waited_peer_seconds,
+	[NR_poll] = TIME_waited_peer_seconds,
+	[NR_ppoll] = TIME_waited_peer_seconds,
+	[NR_select] = TIME_waited_peer_seconds,
+	[NR_pselect6] = TIME_waited_peer_seconds,
+	[NR_epoll_wait] = TIME_waited_peer_seconds,
+	[NR_epoll_pwait] = TIME_waited_peer_seconds,
+	[NR_epoll_pwait2] = TIME_waited_peer_seconds,
+	[NR_connect] = TIME_waited_peer_seconds,
+	[NR_accept] = TIME_waited_peer_seconds,
+	[NR_accept4] = TIME_waited_peer_seconds,
+	[NR_sendto] = TIME_waited_peer_seconds,
+	[NR_recvfrom] = TIME_waited_peer_seconds,
+	[NR_sendmsg] = TIME_waited_peer_seconds,
+	[NR_recvmsg] = TIME_waited_peer_seconds,
+	[NR_sendmmsg] = TIME_waited_peer_seconds,
+	[NR_recvmmsg] = TIME_waited_peer_seconds,
+	[NR_msgrcv] = TIME_waited_peer_seconds,
+	[NR_semop] = TIME_waited_lock_seconds,
+	[NR_semtimedop] = TIME_waited_lock_seconds,
+	[NR_futex] = TIME_waited_lock_seconds,
+	[NR_futex_waitv] = TIME_waited_lock_seconds,
+	[NR_fcntl] = TIME_waited_lock_seconds,
+	[NR_flock] = TIME_waited_lock_seconds,
+	[NR_clone] = TIME_waited_children_seconds,
+	[NR_clone3] = TIME_waited_children_seconds,
+	[NR_vfork] = TIME_waited_children_seconds,
+	[NR_wait4] = TIME_waited_children_seconds,
+	[NR_waitid] = TIME_waited_children_seconds,
+	[NR_pause] = TIME_slept_seconds,
+	[NR_nanosleep] = TIME_slept_seconds,
+	[NR_clock_nanosleep] = TIME_slept_seconds,
+	[NR_io_uring_enter] = TIME_waited_async_seconds,
+	[NR_io_getevents] = TIME_waited_async_seconds,
+	[NR_io_pgetevents] = TIME_waited_async_seconds,
+	/* whatever they wait for, a device too */
+	[NR_fsync] = TIME_waited_sync_seconds,
+	[NR_fdatasync] = TIME_waited_sync_seconds,
+	[NR_msync] = TIME_waited_sync_seconds,
+	[NR_sync] = TIME_waited_sync_seconds,
+	[NR_syncfs] = TIME_waited_sync_seconds,
+	[NR_sync_file_range] = TIME_waited_sync_seconds,
+};
+
+static __always_inline u32 waiting_call(u32 nr)
+{
+	if (nr >= CALLS)
+		return 0;
+	barrier_var(nr);
+	return waiting_calls[nr & (CALLS - 1)];
+}
+
+/* A wait that begins. */
+struct wait {
+	u64 mapping; /* of the file that it is for; 0: none, or not known */
+	u32 cause;
+	u32 uninterruptible;
+};
+
+/* A read of file contents waits: for pages that it inserted itself, or for those of others. */
+static __always_inline u32 wait_of_read(struct task_state *state, struct task_struct *task, struct wait *wait,
+					u64 serial, u32 nr)
+{
+	bool inserted = false;
+
+	if (!state)
+		return TIME_waited_in_flight_seconds;
+	if (state->pending.mapping && state->pending.serial == serial && state->pending.nr == nr) {
+		wait->mapping = state->pending.mapping;
+		inserted = state->pending_miss;
+	}
+	if (!inserted && state->read_result.open && state->read_result.call.serial == serial &&
+	    state->read_result.call.nr == nr) {
+		wait->mapping = state->read_result.call.mapping;
+		inserted = state->read_result.misses;
+	}
+	if (!inserted)
+		return TIME_waited_in_flight_seconds;
+	return state->back_at == moment_of(task, nr) ? TIME_waited_refault_seconds : TIME_waited_missed_seconds;
+}
+
+/* The cause for which the current task gives up its CPU. */
+ONCE u32 find_wait(struct task_state *state, struct wait *wait)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), call = waiting_call(nr), throttled = 0;
+	bool device = BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+	u64 self = (u64)task, serial;
+	struct file *file = NULL;
+
+	if (!wait)
+		return TIME_waited_other_seconds;
+	if (state) {
+		throttled = state->throttled;
+		state->throttled = 0;
+	}
+	if (task->flags & PF_MEMALLOC && bpf_map_lookup_elem(&reclaims, &self))
+		return TIME_waited_reclaim_seconds;
+	if (device && throttled)
+		return TIME_waited_throttle_seconds;
+	if (state && state->fault_mapping && in_fault(state, task, state->fault_mapping)) {
+		wait->mapping = state->fault_mapping;
+		return state->back_at == moment_of(task, nr) ? TIME_waited_refault_seconds : TIME_waited_fault_seconds;
+	}
+	if (task->flags & PF_IO_WORKER) {
+		if (!device)
+			return TIME_waited_other_seconds;
+		return wait_of_read(state, task, wait, task->ioac.syscr, nr);
+	}
+	if (nr == NR_none)
+		return device ? TIME_waited_swap_seconds : TIME_waited_other_seconds;
+	if (kind & (CALL_READ | CALL_SPLICE | CALL_WRITE))
+		file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
+	else if (call == TIME_waited_sync_seconds && nr != NR_sync && nr != NR_msync)
+		file = file_of_fd(task, ARG1(regs));
+	if (file && !is_stacked(file))
+		wait->mapping = (u64)READ(file, f_mapping);
+	if (call == TIME_waited_sync_seconds)
+		return call;
+	if (file && wait->uninterruptible && READ(file, f_flags) & O_DIRECT && device)
+		return TIME_waited_direct_seconds;
+	if (kind & CALL_WRITE && wait->uninterruptible && file && READ(file, f_flags) & O_DSYNC)
+		return TIME_waited_sync_seconds;
+	if (device) {
+		if (call == TIME_waited_async_seconds)
+			return call;
+		serial = state ? read_serial(task, state, regs, nr) : 0;
+		if (kind & (CALL_READ | CALL_SPLICE) ||
+		    (state && state->pending.mapping && state->pending.nr == nr && state->pending.serial == serial))
+			return wait_of_read(state, task, wait, serial, nr);
+		return kind & (CALL_WRITE | CALL_ALLOCATE) ? TIME_waited_filesystem_seconds :
+							     TIME_waited_metadata_seconds;
+	}
+	if (wait->uninterruptible && (!call || kind & (CALL_READ | CALL_SPLICE | CALL_WRITE)))
+		return TIME_waited_filesystem_seconds;
+	wait->mapping = 0;
+	return call ?: TIME_waited_other_seconds;
+}
+
+/* Books what a task has spent since it was last booked: on the row of its file, or of no file. */
+static __noinline int book_spent(struct task_struct *task, struct timing *timing, bool of_file)
+{
+	const u32 first = of_file ? 0 : FIRST_TIME_OF_NO_FILE, end = of_file ? FIRST_TIME_OF_NO_FILE : TIMES_COUNT;
+	struct process_id process = {};
+	struct row_key key = {};
+	struct ledger *row;
+	u64 any = 0;
+
+	if (!timing)
+		return 0;
+#pragma unroll
+	for (u32 i = 0; i < TIMES_COUNT; i++)
+		any |= i >= first && i < end ? timing->spent[i] : 0;
+	if (!any)
+		return 0;
+	process.tgid = READ(task, tgid);
+	process.start = READ(task, group_leader, start_time);
+	if (config.scope == SCOPE_SYSTEM && !bpf_map_lookup_elem(&processes, &process)) {
+		/* it has used no file */
+#pragma unroll
+		for (u32 i = 0; i < TIMES_COUNT; i++)
+			timing->spent[i] = 0;
+		return 0;
+	}
+	key.process = process;
+	key.process.cgroup = cgroup_id_of(task);
+	/* the row of a file that has had none is made by the events that name it */
+	if (of_file && timing->mapping && bpf_map_lookup_elem(&files, &timing->file))
+		key.file = timing->file;
+	row = row_of(&key);
+	if (!row)
+		return 0;
+#pragma unroll
+	for (u32 i = 0; i < TIMES_COUNT; i++) {
+		if (i < first || i >= end || !timing->spent[i])
+			continue;
+		__sync_fetch_and_add(&row->waited_missed_seconds + i,
+				     __sync_lock_test_and_set(&timing->spent[i], 0));
+	}
+	return 0;
+}
+
+/* Of the whole machine only what storage, memory and CPUs cost: most tasks wait for something else all the time. */
+static __always_inline bool is_idle(u32 cause)
+{
+	return (cause >= TIME_waited_children_seconds && cause <= TIME_waited_other_seconds) ||
+	       cause == TIME_task_seconds;
+}
+
+static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
+{
+	if (config.scope == SCOPE_SYSTEM && is_idle(cause))
+		return;
+	if (cause < TIMES_COUNT)
+		__sync_fetch_and_add(&timing->spent[cause], time);
+}
+
+/*
+ * Divides the latest time off the CPU between its cause and the run queue. The kernel charges a task for its CPU from the
+ * moment that it picks it: microseconds before the event by which the probe sees that. They are no waiting.
+ */
+static __always_inline void divide(struct task_struct *task, struct timing *timing)
+{
+	u64 now = bpf_ktime_get_ns(), delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
+	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
+	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
+	u64 on_cpu = now - __sync_lock_test_and_set(&timing->entered, now);
+	u64 waited = __sync_lock_test_and_set(&timing->waited, 0), other = queued;
+
+	if (charged > on_cpu)
+		other += charged - on_cpu;
+	spend(timing, TIME_run_queue_seconds, queued);
+	if (waited > other)
+		spend(timing, timing->cause, waited - other);
+}
+
+static __always_inline void note_life(struct timing *timing, u64 now)
+{
+	spend(timing, TIME_task_seconds, now - __sync_lock_test_and_set(&timing->alive, now));
+}
+
+/* Makes an entry for a task; on the whole machine only for those whose process has used a file. */
+static __always_inline struct timing *begin_timing(struct task_struct *task)
+{
+	static const struct timing empty;
+	struct process_id process = {};
+	u64 self = (u64)task;
+	struct timing *timing;
+
+	if (config.scope == SCOPE_SYSTEM) {
+		process.tgid = READ(task, tgid);
+		process.start = READ(task, group_leader, start_time);
+		if (!bpf_map_lookup_elem(&processes, &process))
+			return NULL;
+	}
+	bpf_map_update_elem(&timings, &self, &empty, BPF_NOEXIST);
+	timing = bpf_map_lookup_elem(&timings, &self);
+	if (!timing) {
+		__sync_fetch_and_add(&lost.tasks, 1);
+		return NULL;
+	}
+	timing->queued = READ(task, sched_info.run_delay);
+	timing->charged = READ(task, se.sum_exec_runtime);
+	timing->entered = bpf_ktime_get_ns();
+	timing->alive = READ(task, start_time);
+	if (timing->alive < owner.since)
+		timing->alive = owner.since;
+	timing->cause = TIME_waited_other_seconds;
+	return timing;
+}
+
+/* The task ends: what is left of its accounts. */
+static __always_inline void end_timing(struct task_struct *task, struct task_state *state, struct timing *timing)
+{
+	u64 self = (u64)task;
+
+	note_life(timing, bpf_ktime_get_ns());
+	book_spent(task, timing, true);
+	book_spent(task, timing, false);
+	bpf_map_delete_elem(&timings, &self);
+	/* the kernel has added up its CPU time only now */
+	if (state)
+		settle(task, state, true);
+}
+
+/* The current task gives up its CPU. */
+static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
+{
+	CURRENT(trusted, task);
+	struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
+	struct wait wait = { .cause = TIME_run_queue_seconds };
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	u64 self = (u64)task;
+	struct timing *timing = bpf_map_lookup_elem(&timings, &self);
+	struct inode *inode;
+
+	if (!timing)
+		timing = begin_timing(task);
+	if (!timing)
+		return 0;
+	divide(task, timing);
+	if (state) {
+		if (state->fetch_since && state->fetch_at == moment_of(task, syscall_nr(task, regs)))
+			fetch_ends(state);
+		state->fetch_since = 0;
+		spend(timing, TIME_fetch_cpu_seconds, state->fetch_cpu);
+		state->fetch_cpu = 0;
+	}
+	if (prev_state & TASK_DEAD) {
+		end_timing(task, state, timing);
+		return 0;
+	}
+	if (!runs_on) {
+		wait.uninterruptible = prev_state & TASK_UNINTERRUPTIBLE;
+		wait.cause = find_wait(state, &wait);
+	}
+	if (wait.cause < FIRST_TIME_OF_NO_FILE) {
+		if (!wait.mapping) {
+			book_spent(task, timing, true);
+			timing->mapping = 0;
+		} else {
+			inode = READ(PLAIN(address_space, (void *)wait.mapping), host);
+			if (wait.mapping != timing->mapping || READ(inode, i_ino) != timing->file.inode) {
+				book_spent(task, timing, true);
+				file_of(inode, &timing->file);
+				timing->mapping = wait.mapping;
+			}
+		}
+	}
+	timing->cause = wait.cause;
+	timing->since = bpf_ktime_get_ns();
+	timing->off = 1;
+	return 0;
+}
+
+/* The task, given by its address, has a CPU again. */
+ONCE int enter_cpu(u64 *address)
+{
+	u64 self, now;
+	struct timing *timing;
+	struct task_struct *task;
+
+	if (!address)
+		return 0;
+	self = *address;
+	task = PLAIN(task_struct, (void *)self);
+	now = bpf_ktime_get_ns();
+	timing = bpf_map_lookup_elem(&timings, &self);
+	if (!timing) {
+		timing = begin_timing(task);
+		if (timing && config.scope == SCOPE_TREE && READ(task, start_time) < owner.since)
+			timing->waited = now - owner.since;
+		return 0;
+	}
+	timing->waited += now - __sync_lock_test_and_set(&timing->since, now);
+	timing->entered = now;
+	timing->off = 0;
+	return 0;
+}
+
+static __always_inline bool is_timed(struct task_struct *task)
+{
+	if (READ(task, flags) & PF_KTHREAD || (config.scope == SCOPE_TREE && !is_followed(READ(task, tgid))))
+		return false;
+	return !config.cgroup_filter || under_cgroup(task);
+}
+
+SEC("raw_tp/sched_switch")
+int BPF_PROG(on_switch, bool preempted, struct task_struct *raw_prev, struct task_struct *raw_next, u32 prev_state)
+{
+	struct task_struct *prev = PLAIN(task_struct, raw_prev), *next = PLAIN(task_struct, raw_next);
+	u64 address = (u64)raw_next;
+
+	if (is_timed(prev)) {
+		leave_cpu(preempted || !prev_state, preempted ? 0 : prev_state);
+		if (prev_state & TASK_DEAD)
+			__sync_fetch_and_sub(&leaving, 1);
+	}
+	if (is_timed(next))
+		enter_cpu(&address);
+	return 0;
+}
+
+/* A task that dirties pages is about to be made to wait. */
+SEC("raw_tp/balance_dirty_pages")
+int BPF_PROG(on_throttle)
+{
+	CURRENT(trusted, task);
+	struct task_state *state;
+
+	if (!in_scope(task) || !(state = state_of(trusted)))
+		return 0;
+	state->throttled = 1;
+	return 0;
+}
+
+/* Books the times of a task that a walk has reached. */
+static __always_inline void settle_times(struct task_struct *task)
+{
+	u64 self = (u64)task, now;
+	struct timing *timing;
+
+	if (!config.times)
+		return;
+	timing = bpf_map_lookup_elem(&timings, &self);
+	if (!timing)
+		return;
+	now = bpf_ktime_get_ns();
+	if (timing->off && !(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
+		/* the end of its wait may come at this moment: a time belongs to the one who takes it */
+		spend(timing, timing->cause, now - __sync_lock_test_and_set(&timing->since, now));
+	}
+	divide(task, timing);
+	note_life(timing, now);
+	book_spent(task, timing, true);
+	book_spent(task, timing, false);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Programs that user space runs: over all tasks, and on each CPU. */
+#ifndef CACHEWISE_WALK_H
+#define CACHEWISE_WALK_H
+
+/* Purpose of the walk over all tasks; user space sets it before it starts a walk. */
+u32 walk_root = 0; /* start to follow this thread group (by the owner's id for it) and those under it; 0: settle accounts */
+
+SEC("iter/task")
+int walk(struct bpf_iter__task *context)
+{
+	struct task_struct *trusted = context->task, *task, *ancestor;
+	struct task_state *state;
+	u64 address;
+
+	if (!trusted)
+		return 0;
+	task = PLAIN(task_struct, trusted);
+	if (!walk_root) {
+		/* one that ends settles by itself, maybe at this moment */
+		if (task->flags & PF_EXITING || (config.scope == SCOPE_TREE && !is_followed(task->tgid)))
+			return 0;
+		state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		/* one that runs may be at a request at this moment, and settles by itself */
+		if (state && (task == (void *)bpf_get_current_task() || !task->on_cpu)) {
+			state->self = (u64)task;
+			if (state->pending.mapping && pending_is_over(trusted, task, state))
+				pending_flush(state);
+			settle_results(state);
+		}
+		settle(task, state, true);
+		settle_times(task);
+		return 0;
+	}
+	ancestor = task;
+	for (int depth = 0; depth < 64 && ancestor; depth++) {
+		address = (u64)ancestor;
+		if (seen_tgid(&address) == walk_root) {
+			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			settle(task, state, false);
+			follow(task->tgid, true);
+			return 0;
+		}
+		if (ancestor->pid == 0)
+			break;
+		ancestor = ancestor->real_parent;
+	}
+	return 0;
+}
+
+/* Books what a CPU holds back on its rows. Run on each CPU by user space; 1: come again. */
+SEC("raw_tp")
+int flush(void *context)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu || cpu->busy)
+		return 1;
+	cpu->busy = 1;
+	barrier();
+	for (int i = 0; i < SLOTS; i++)
+		empty_slot(&cpu->slots[i]);
+	barrier();
+	cpu->busy = 0;
+	return 0;
+}
+
+#endif
