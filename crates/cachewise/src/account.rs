@@ -16,6 +16,7 @@ use cachewise_model::{
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
 
+use crate::blame::Blame;
 use crate::watch::unit;
 use cachewise_cli::child::Course;
 
@@ -64,9 +65,12 @@ pub fn fill(
     let of_files = interval.files.iter().map(|file| &file.ledger);
     interval.ledger = of_files.chain(of_no_file.map(|row| &row.ledger)).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
-    (processes, interval.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
-    interval.cgroups = cgroup_rows(snapshot, &cgroup_names, interval.page());
-    interval.uses = uses(snapshot, &files, &processes);
+    let blame = Blame::of(snapshot);
+    (processes, interval.processes) = process_rows(snapshot, &blame, &cgroup_names)
+        .into_iter()
+        .unzip();
+    interval.cgroups = cgroup_rows(snapshot, &blame, &cgroup_names, interval.page());
+    interval.uses = uses(snapshot, &blame, &files, &processes);
     interval.evictions = evictions(snapshot, &files, &cgroup_names);
     interval.lost = lost(snapshot);
     interval.mark_contradictions();
@@ -76,6 +80,7 @@ pub fn fill(
 /// The use of files by processes, by the indexes of their rows.
 fn uses(
     snapshot: &Snapshot,
+    blame: &Blame,
     files: &[Option<FileId>],
     processes: &[Option<ProcessId>],
 ) -> Vec<ProcessFileUse> {
@@ -89,7 +94,7 @@ fn uses(
         Some(ProcessFileUse {
             process: processes.get(&row.process).copied(),
             file: *files.get(&row.file)?,
-            ledger: of_tasks(row.ledger.clone()),
+            ledger: of_use(blame, row),
         })
     })
     .collect()
@@ -124,20 +129,30 @@ fn outside(read_calls: u64, total: &Ledger) -> Count {
     }
 }
 
-/// The reason behind evictions of a process or a control group.
+/// The reason behind wasted readahead of a process or a control group.
 const NOT_ATTRIBUTED: Missing = Missing::NotOffered(Reason::EvictionsNotAttributed);
 
-/// The ledger of a process or a control group, in which evictions are not offered: the probe books them on
-/// the file alone.
+/// The ledger of a process or a control group, in which wasted readahead is not offered: the probe books it on the
+/// file alone.
 pub fn of_tasks(mut ledger: Ledger) -> Ledger {
-    for counter in [
-        Counter::EvictedReclaimPages,
-        Counter::EvictedOtherPages,
-        Counter::ReadaheadWastedPages,
-    ] {
-        ledger.set_missing(counter, NOT_ATTRIBUTED);
-    }
+    ledger.set_missing(Counter::ReadaheadWastedPages, NOT_ATTRIBUTED);
     ledger
+}
+
+/// The ledger of a process.
+fn of_process(blame: &Blame, process: Option<ProcessId>, mut ledger: Ledger) -> Ledger {
+    blame.of_process(process, &mut ledger);
+    of_tasks(ledger)
+}
+
+/// The ledger of the use of a file by a process.
+pub fn of_use(blame: &Blame, row: &Row) -> Ledger {
+    let mut ledger = row.ledger.clone();
+    let Some(process) = row.process else {
+        return ledger;
+    };
+    blame.of_use(process, row.file, &mut ledger);
+    of_tasks(ledger)
 }
 
 fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<K, Ledger> {
@@ -327,6 +342,7 @@ impl Now {
 /// The processes of a snapshot.
 pub fn process_rows(
     snapshot: &Snapshot,
+    blame: &Blame,
     names: &HashMap<u64, String>,
 ) -> Vec<(Option<ProcessId>, ProcessRow)> {
     let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
@@ -348,7 +364,11 @@ pub fn process_rows(
                 cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
                 device_read_bytes: Measured::Exact(process.device_read.0),
                 device_write_bytes: Measured::Exact(process.device_written.0),
-                ledger: of_tasks(sums.remove(&process.id).unwrap_or_default()),
+                ledger: of_process(
+                    blame,
+                    Some(process.id),
+                    sums.remove(&process.id).unwrap_or_default(),
+                ),
             };
             (Some(process.id), row)
         })
@@ -376,7 +396,7 @@ pub fn process_rows(
             cpu_seconds: Measured::unknown(Reason::ProcessesFull),
             device_read_bytes: Measured::unknown(Reason::ProcessesFull),
             device_write_bytes: Measured::unknown(Reason::ProcessesFull),
-            ledger: of_tasks(ledger),
+            ledger: of_process(blame, id, ledger),
         };
         (id, row)
     }));
@@ -391,19 +411,22 @@ fn exit(status: u32) -> Exit {
     }
 }
 
-/// The counts of each control group, by the lower half of its id.
-pub fn group_ledgers(snapshot: &Snapshot) -> HashMap<u32, Ledger> {
-    sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup))
+/// The counts of each control group, by the lower half of its id: requests of its processes, and pages that it lost.
+pub fn group_ledgers(snapshot: &Snapshot, blame: &Blame) -> HashMap<u32, Ledger> {
+    let mut ledgers = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
+    blame.of_groups(&mut ledgers);
+    ledgers
 }
 
 /// The control groups of a snapshot's processes, the heaviest first.
 pub fn cgroup_rows(
     snapshot: &Snapshot,
+    blame: &Blame,
     names: &HashMap<u64, String>,
     page: PageSize,
 ) -> Vec<CgroupRow> {
     let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
-    let sums = group_ledgers(snapshot);
+    let sums = group_ledgers(snapshot, blame);
     let mut rows: Vec<CgroupRow> = sums
         .into_iter()
         .map(|(id, ledger)| CgroupRow {
@@ -428,7 +451,7 @@ pub fn cgroup_rows(
 }
 
 /// The evictions of a snapshot, the largest first. `files` are those of the interval, in its order.
-fn evictions(
+pub fn evictions(
     snapshot: &Snapshot,
     files: &[Option<FileId>],
     names: &HashMap<u64, String>,

@@ -5,6 +5,7 @@
 
 mod account;
 mod acting;
+mod blame;
 mod columns;
 mod commands;
 mod comparison;

@@ -66,6 +66,18 @@ impl EvictionCause {
         Self::ALL.get(index).copied()
     }
 
+    /// Returns whether memory reclaim evicts, because memory is needed or asked to be free.
+    #[must_use]
+    pub const fn is_reclaim(self) -> bool {
+        matches!(
+            self,
+            EvictionCause::GroupLimit
+                | EvictionCause::DirectReclaim
+                | EvictionCause::Kswapd
+                | EvictionCause::ProactiveReclaim
+        )
+    }
+
     /// Returns whether the process that evicts is known by the kernel's event. It is not for background reclaim,
     /// which kernel threads do for all.
     #[must_use]

@@ -190,7 +190,7 @@ mod tests {
             "no list that fills the screen"
         );
         assert!(
-            told("fault").contains("`faults`, `refaults` or `maj-faults`?"),
+            told("fault").contains("`faults`, `w-fault` or `refaults`?"),
             "several are a choice"
         );
         assert!(

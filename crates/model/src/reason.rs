@@ -163,8 +163,10 @@ reasons! {
     NoBtrfsEvent, "no_btrfs_event", "this kernel has no btrfs extent tracepoint to attach to";
     /// An eviction has a file and no process. `--file` shows the files.
     EvictionsByFile, "evictions_by_file", "evictions are counted by file, not by process: use --file", was "pages leave the cache by file, not by process: ask with --file";
-    /// An eviction has a file, and neither a process nor a group.
-    EvictionsNotAttributed, "evictions_not_attributed", "evictions are counted by file, not by process or control group";
+    /// The kernel evicts readahead that no read used for a file, not for a process or a group.
+    EvictionsNotAttributed, "evictions_not_attributed", "wasted readahead is counted by file, not by process or control group", was "evictions are counted by file, not by process or control group";
+    /// Background reclaim evicts for all processes: they share its pages by the pages that they inserted.
+    SharedByInserts, "shared_by_inserts", "with a share of what background reclaim evicted, by inserted pages";
     /// Rows of files have refaults; the machine's are in vmstat.
     RefaultsByFile, "refaults_by_file", "refaults are counted by file; see workingset_refault_file in vmstat";
     /// Other file systems have no event for buffered writes.

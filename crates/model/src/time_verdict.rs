@@ -114,11 +114,19 @@ mod tests {
     #[test]
     fn verdict_names_the_largest_part_where_storage_is_no_problem() {
         assert_eq!(
-            answer(3.08, 2.99, &[(Counter::WaitedMissed, 0.02), (Counter::RunQueue, 0.07)]),
+            answer(
+                3.08,
+                2.99,
+                &[(Counter::WaitedMissed, 0.02), (Counter::RunQueue, 0.07)]
+            ),
             "0.020 of 3.08 s waiting for cold data; 97 % CPU"
         );
         assert_eq!(
-            answer(4.0, 0.1, &[(Counter::WaitedPeer, 3.9), (Counter::WaitedChildren, 4.0)]),
+            answer(
+                4.0,
+                0.1,
+                &[(Counter::WaitedPeer, 3.9), (Counter::WaitedChildren, 4.0)]
+            ),
             "0.000 of 4.00 s waiting for cold data; 98 % waiting for other programs"
         );
     }

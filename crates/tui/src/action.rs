@@ -11,6 +11,7 @@ pub enum Action {
     View(ViewKind),
     NextView,
     Findings,
+    Evictions,
     Up,
     Down,
     HalfPageUp,
@@ -148,6 +149,7 @@ bindings! {
     Views: Action::View(ViewKind::Device), [letter('4')], "4", "devices", "storage devices and file systems without one";
     Views: Action::NextView, [key(KeyCode::Tab)], "Tab", "next", "the next of these views";
     Views: Action::Findings, [letter('f')], "f", "findings", "findings of the last minute, with the next step";
+    Views in Live: Action::Evictions, [letter('v')], "v", "evictions", "evicted pages of the last minute, by process and cause";
     Views: Action::Open, [key(KeyCode::Enter)], "Enter", "details", "a process's files, a file's readers, a group's processes, a device's files";
     Views: Action::Close, [key(KeyCode::Esc)], "Esc", "close", "closes the top pane; without one, clears the filter";
     Moving: Action::Down, [letter('j'), key(KeyCode::Down)], "j Down", "down", "a row down";

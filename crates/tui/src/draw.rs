@@ -54,10 +54,12 @@ impl App {
                 .saturating_sub(u16::from(has_bottom)),
             ..area
         };
-        let text_pane = self
-            .panes
-            .iter()
-            .rposition(|pane| matches!(pane, Pane::Help { .. } | Pane::Findings { .. }));
+        let text_pane = self.panes.iter().rposition(|pane| {
+            matches!(
+                pane,
+                Pane::Help { .. } | Pane::Findings { .. } | Pane::Evictions { .. }
+            )
+        });
         match text_pane {
             Some(place) => panes::text(self, place, &mut canvas, rest),
             None => table::draw(self, &mut canvas, rest),

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{Diagnosis, Interval, Lost, Sum};
+use cachewise_view::evicted_by;
 
 /// Findings of a period.
 #[derive(Debug, Default)]
 pub struct RecentFindings {
     /// The findings, and the rules without input.
     pub diagnosis: Diagnosis,
+    /// A line for each process that evicted pages, and cause.
+    pub evicted_by: Vec<String>,
     /// Lost or imprecise counts.
     pub lost: Vec<Lost>,
     /// Length of the period; zero before the first interval.
@@ -31,6 +34,7 @@ pub fn over(recent: &VecDeque<Arc<Interval>>) -> RecentFindings {
     let whole = sum.into_whole();
     RecentFindings {
         diagnosis: Diagnosis::of(&whole),
+        evicted_by: evicted_by(&whole),
         over: whole.elapsed,
         lost: whole.lost,
     }

@@ -26,7 +26,11 @@ impl App {
 
     fn roll(&mut self, lines: isize) {
         match self.panes.last_mut() {
-            Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) => {
+            Some(
+                Pane::Help { scroll }
+                | Pane::Findings { scroll, .. }
+                | Pane::Evictions { scroll, .. },
+            ) => {
                 *scroll = scroll.saturating_add_signed(lines);
             }
             Some(Pane::SortMenu { chosen }) => {

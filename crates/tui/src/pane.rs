@@ -21,6 +21,13 @@ pub enum Pane {
         /// The first line shown.
         scroll: usize,
     },
+    /// Evicted pages by process and cause.
+    Evictions {
+        /// With the evictions of the last minute.
+        found: RecentFindings,
+        /// The first line shown.
+        scroll: usize,
+    },
     /// The columns to sort by.
     SortMenu {
         /// The index of the selected one.

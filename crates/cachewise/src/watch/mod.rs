@@ -19,6 +19,7 @@ use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::account::{self, FileDetail};
+use crate::blame::Blame;
 use crate::machine;
 use devices::Devices;
 use groups::Groups;
@@ -165,7 +166,12 @@ impl Watch {
             None => interval.ledger = estimates(&now.vmstat, &then.vmstat),
         }
         if let Some(parts) = &mut self.parts {
-            parts.fill(&mut interval, snapshot.as_ref(), &self.kernel);
+            parts.fill(
+                &mut interval,
+                snapshot.as_ref(),
+                self.is_whole,
+                &self.kernel,
+            );
         }
         // Sums alone are read while programs add to them: a request can be half in this interval.
         if self.parts.is_some() {
@@ -212,11 +218,23 @@ fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
 
 impl Parts {
     /// Fills in counts by process and file; without a probe, only those of groups and devices.
-    fn fill(&mut self, interval: &mut Interval, snapshot: Option<&Snapshot>, kernel: &Kernel) {
-        let active = snapshot.map_or_else(HashMap::new, account::group_ledgers);
+    fn fill(
+        &mut self,
+        interval: &mut Interval,
+        snapshot: Option<&Snapshot>,
+        is_whole: bool,
+        kernel: &Kernel,
+    ) {
+        let blame = snapshot.map_or_else(Blame::default, |snapshot| match is_whole {
+            true => Blame::shared(snapshot),
+            false => Blame::of(snapshot),
+        });
+        let active = snapshot.map_or_else(HashMap::new, |snapshot| {
+            account::group_ledgers(snapshot, &blame)
+        });
         self.groups.refresh_names(kernel, active.keys().copied());
         if let Some(snapshot) = snapshot {
-            uses(interval, snapshot, self.groups.names(), kernel);
+            uses(interval, snapshot, &blame, self.groups.names(), kernel);
         }
         interval.cgroups = self.groups.rows(active);
         let page = cachewise_sys::page_size();
@@ -239,17 +257,20 @@ impl Parts {
 fn uses(
     interval: &mut Interval,
     snapshot: &Snapshot,
+    blame: &Blame,
     names: &HashMap<u64, String>,
     kernel: &Kernel,
 ) {
     let page = cachewise_sys::page_size();
     let mut file_places: HashMap<Option<FileId>, usize> = HashMap::new();
+    let mut file_ids = Vec::new();
     for (id, row) in account::file_rows(snapshot, page, kernel, SIZES_OF) {
+        file_ids.push(id);
         file_places.insert(id, interval.files.len());
         interval.files.push(row);
     }
     let mut process_places: HashMap<Option<ProcessId>, usize> = HashMap::new();
-    for (id, row) in account::process_rows(snapshot, names) {
+    for (id, row) in account::process_rows(snapshot, blame, names) {
         process_places.insert(id, interval.processes.len());
         interval.processes.push(row);
     }
@@ -264,11 +285,9 @@ fn uses(
             Some(ProcessFileUse {
                 process: process.copied(),
                 file: *file_places.get(&row.file)?,
-                ledger: match row.process {
-                    Some(_) => account::of_tasks(row.ledger.clone()),
-                    None => row.ledger.clone(),
-                },
+                ledger: account::of_use(blame, row),
             })
         })
         .collect();
+    interval.evictions = account::evictions(snapshot, &file_ids, names);
 }

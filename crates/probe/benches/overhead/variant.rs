@@ -30,7 +30,13 @@ impl Variant {
     }
 
     pub fn attach(self, clock: Clock) -> Outcome<Attached> {
-        let probe = |scope, detail| Probe::attach(&Options::new(scope, detail)).map(Box::new);
+        let probe = |scope, detail| {
+            Probe::attach(&Options {
+                times: true,
+                ..Options::new(scope, detail)
+            })
+            .map(Box::new)
+        };
         Ok(match self {
             Variant::Off => Attached::Nothing,
             Variant::Empty => Attached::Empty {
@@ -47,6 +53,7 @@ impl Variant {
             Variant::Rows => {
                 let options = Options {
                     intervals: true,
+                    times: true,
                     ..Options::new(Scope::System, Detail::Rows)
                 };
                 Attached::Probe(Box::new(Probe::attach(&options)?))

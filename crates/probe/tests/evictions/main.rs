@@ -9,9 +9,8 @@ mod kit;
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,44 +19,9 @@ use cachewise_probe::options::WantedFile;
 use cachewise_probe::{
     Detail, Device, ErrorKind, Eviction, FileId, Options, Probe, Scope, Snapshot,
 };
+use kit::files::{Files, evict, resident};
 use kit::group::Group;
 use kit::{image, needs, oracle, problem, random};
-
-/// Files in a directory that goes with this value.
-struct Files {
-    directory: tempfile::TempDir,
-}
-
-impl Files {
-    fn new() -> Files {
-        let place = std::env::var_os("CACHEWISE_TEST_DIR").map_or("/var/tmp".into(), PathBuf::from);
-        Files {
-            directory: tempfile::tempdir_in(place).unwrap(),
-        }
-    }
-
-    /// A file on the disk, of which no page is resident.
-    fn cold(&self, name: &str, bytes: usize) -> PathBuf {
-        let path = self.directory.path().join(name);
-        fs::write(&path, vec![7; bytes]).unwrap();
-        let file = fs::File::open(&path).unwrap();
-        file.sync_all().unwrap();
-        evict(&file);
-        assert_eq!(resident(&path), 0, "a clean file is evicted completely");
-        path
-    }
-}
-
-fn evict(file: &fs::File) {
-    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-}
-
-/// Pages of a file in the cache, by cachestat(2).
-fn resident(path: &Path) -> u64 {
-    let file = fs::File::open(path).unwrap();
-    let found = cachewise_sys::cachestat(file.as_fd(), None).unwrap();
-    found.cached.0
-}
 
 /// A probe on these files, or none where the test cannot run.
 fn watch(name: &str, files: &[&Path], change: impl FnOnce(&mut Options)) -> Option<Probe> {

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each target uses a part of the kit")]
 
+pub mod files;
 pub mod group;
 pub mod image;
 pub mod libaio;

@@ -29,6 +29,10 @@ impl App {
                     self.requests.push(Request::Past);
                 }
             }
+            Action::Evictions => {
+                let found = self.findings();
+                self.panes.push(Pane::Evictions { found, scroll: 0 });
+            }
             Action::Up => self.listing_mut().go(-1),
             Action::Down => self.listing_mut().go(1),
             Action::HalfPageUp => self.listing_mut().go(-(page / 2).max(1)),

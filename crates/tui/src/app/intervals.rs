@@ -146,7 +146,9 @@ impl App {
         for pane in &mut panes {
             match pane {
                 Pane::Details(details) => self.fill_details(details, &interval),
-                Pane::Findings { found, .. } => *found = self.findings(),
+                Pane::Findings { found, .. } | Pane::Evictions { found, .. } => {
+                    *found = self.findings();
+                }
                 _ => {}
             }
         }

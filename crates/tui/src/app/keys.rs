@@ -31,7 +31,9 @@ impl App {
             Some(Pane::Filter { .. }) => return self.type_filter(event),
             Some(Pane::Confirm { .. }) => return self.confirm(event),
             Some(Pane::SortMenu { .. }) => return self.in_sort_menu(event, asked),
-            Some(Pane::Help { .. } | Pane::Findings { .. }) => return self.in_text(asked),
+            Some(Pane::Help { .. } | Pane::Findings { .. } | Pane::Evictions { .. }) => {
+                return self.in_text(asked);
+            }
             Some(Pane::Details(_)) | None => {}
         }
         self.message = None;
@@ -139,7 +141,9 @@ impl App {
     /// Scrolls a text pane.
     fn in_text(&mut self, asked: Option<Action>) {
         let page = self.areas.body.height.max(1) as usize;
-        let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = self.panes.last_mut()
+        let Some(
+            Pane::Help { scroll } | Pane::Findings { scroll, .. } | Pane::Evictions { scroll, .. },
+        ) = self.panes.last_mut()
         else {
             return;
         };

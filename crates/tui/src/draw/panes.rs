@@ -19,6 +19,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     let lines = match &app.panes[place] {
         Pane::Help { .. } => help(app, columns),
         Pane::Findings { found, .. } => findings(app, found, columns),
+        Pane::Evictions { found, .. } => evictions(app, found),
         _ => return,
     };
     app.areas.body = area;
@@ -26,7 +27,9 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     let is_cut = lines.len() > usize::from(area.height);
     // The last line shows the position.
     let height = usize::from(area.height) - usize::from(is_cut);
-    let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = app.panes.get_mut(place)
+    let Some(
+        Pane::Help { scroll } | Pane::Findings { scroll, .. } | Pane::Evictions { scroll, .. },
+    ) = app.panes.get_mut(place)
     else {
         return;
     };
@@ -94,6 +97,22 @@ fn help(app: &App, columns: usize) -> Lines {
         "Mouse: the wheel scrolls, a click on a heading sorts, a click on a row selects it".into(),
         look.plain(),
     ));
+    lines
+}
+
+/// The processes that evicted pages, the files and the causes, the most pages first.
+fn evictions(app: &App, found: &RecentFindings) -> Lines {
+    let look = app.setup.look;
+    let title = match found.over.is_zero() {
+        true => "Evictions".to_owned(),
+        false => format!("Evictions over the last {}", length(found.over)),
+    };
+    let mut lines: Lines = vec![(title, look.bold()), (String::new(), look.plain())];
+    if found.evicted_by.is_empty() {
+        lines.push(("no file of these processes lost pages".into(), look.plain()));
+    }
+    let evictions = found.evicted_by.iter();
+    lines.extend(evictions.map(|line| (line.clone(), look.plain())));
     lines
 }
 

@@ -12,8 +12,32 @@ use crate::cell::path_text;
 use crate::json::Object;
 use crate::number::grouped;
 
-/// A line for each process and cause, the most pages first; empty if nothing was evicted.
+/// Lines of the evictions that a report shows, with their heading; empty if nothing was evicted.
 pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
+    let lines = lines(interval);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{}\n", options.style.bold("evicted by"));
+    for (_, line) in lines.iter().take(options.top) {
+        let _ = writeln!(text, "    {line}");
+    }
+    if let Some(others) = lines.get(options.top..).filter(|others| !others.is_empty()) {
+        let pages = others.iter().map(|(pages, _)| pages).sum();
+        let _ = writeln!(text, "    {} more: {} pages", others.len(), grouped(pages));
+    }
+    text
+}
+
+/// A line for each process that evicted pages, and cause: `tar, 4242 (group limit): 1,234 pages of /data/file`. The
+/// most pages come first.
+#[must_use]
+pub fn evicted_by(interval: &Interval) -> Vec<String> {
+    lines(interval).into_iter().map(|(_, line)| line).collect()
+}
+
+/// The same with their pages.
+fn lines(interval: &Interval) -> Vec<(u64, String)> {
     let mut sums: HashMap<(Option<u64>, EvictionCause), Vec<&Eviction>> = HashMap::new();
     for eviction in &interval.evictions {
         let started = eviction.culprit.as_ref().map(|culprit| culprit.started);
@@ -28,26 +52,18 @@ pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
         })
         .collect();
     sums.sort_by_key(|(pages, same)| (Reverse(*pages), same.first().map(|first| first.file)));
-    let mut text = String::new();
-    for (pages, same) in sums.iter().take(options.top) {
-        let Some(first) = same.first() else { continue };
-        if text.is_empty() {
-            let _ = writeln!(text, "{}", options.style.bold("evicted by"));
-        }
-        let _ = writeln!(
-            text,
-            "    {} ({}): {} pages of {}",
+    let line = |(pages, same): (u64, Vec<&Eviction>)| {
+        let first = same.first()?;
+        let line = format!(
+            "{} ({}): {} pages of {}",
             culprit(first.culprit.as_ref()),
             first.cause.words(),
-            grouped(*pages),
-            files(interval, same),
+            grouped(pages),
+            files(interval, &same),
         );
-    }
-    if let Some(others) = sums.get(options.top..).filter(|others| !others.is_empty()) {
-        let pages = others.iter().map(|(pages, _)| pages).sum();
-        let _ = writeln!(text, "    {} more: {} pages", others.len(), grouped(pages));
-    }
-    text
+        Some((pages, line))
+    };
+    sums.into_iter().filter_map(line).collect()
 }
 
 /// The process as `tar, 4242`; kernel threads have no other name.

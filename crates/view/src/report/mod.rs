@@ -27,6 +27,7 @@ mod times;
 
 pub use closing::{finding_figure, folded_text, lost_text};
 pub use document::{backend_json, findings_json, lost_json};
+pub use evictions::evicted_by;
 pub use options::ReportOptions;
 
 #[cfg(test)]

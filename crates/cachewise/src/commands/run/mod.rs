@@ -24,6 +24,7 @@ use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::options::fail_if;
+use crate::blame::Blame;
 use crate::watch::groups::Groups;
 use crate::{account, machine};
 use arguments::Run;
@@ -113,7 +114,11 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             Ok(snapshot) => {
                 let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
                 if let Some(groups) = &mut groups {
-                    groups.fill(&mut interval, &kernel, account::group_ledgers(&snapshot));
+                    groups.fill(
+                        &mut interval,
+                        &kernel,
+                        account::group_ledgers(&snapshot, &Blame::of(&snapshot)),
+                    );
                 }
                 let running = left_running(&interval);
                 interval.backend_mut().notes.extend(running);

@@ -1,0 +1,200 @@
+//! Times of tasks: real programs wait for one thing each, and the parts add up to the time that the tasks existed, which
+//! the kernel's own start times give.
+//!
+//! Needs root; without it each test prints why it does nothing.
+
+#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cachewise_model::Counter;
+use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope, Snapshot};
+use kit::files::{Files, evict};
+use kit::group::Group;
+use kit::{image, needs, oracle, problem, random};
+
+/// Runs a script of the shell with these arguments under a probe; `None` where the test cannot run.
+fn measure(name: &str, script: &str, arguments: &[&Path]) -> Option<Snapshot> {
+    if let Some(reason) = needs::missing() {
+        println!("skipped: {name}: {reason}");
+        return None;
+    }
+    let options = Options {
+        times: true,
+        ..Options::new(Scope::Children, Detail::Rows)
+    };
+    let mut probe = match Probe::attach(&options) {
+        Ok(probe) => probe,
+        Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unsupported) => {
+            println!("skipped: {name}: {error}");
+            return None;
+        }
+        Err(error) => panic!("{name}: {error}"),
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).args(arguments);
+    let status = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{script}: {status}");
+    Some(probe.snapshot().unwrap())
+}
+
+fn time(snapshot: &Snapshot, of: &[Counter]) -> Duration {
+    snapshot.total.time(of).exact().unwrap()
+}
+
+/// A time that tasks spent on one file.
+fn time_of_file(snapshot: &Snapshot, path: &Path, counter: Counter) -> Duration {
+    let inode = fs::metadata(path).unwrap().ino();
+    let rows = snapshot.rows.iter();
+    rows.filter(|row| row.file.is_some_and(|file| file.inode == inode))
+        .map(|row| row.ledger.time(&[counter]).exact().unwrap())
+        .sum()
+}
+
+/// The share of the time that tasks existed which the parts miss, or have too much: 5 % at most.
+///
+/// The parts come from the kernel's accounts of CPU and run queue and from the probe's clock at switches; the whole
+/// from the kernel's start times.
+fn adds_up(name: &str, snapshot: &Snapshot) {
+    let whole = time(snapshot, &[Counter::TaskSeconds]).as_secs_f64();
+    let cpu: Duration = snapshot.processes.iter().map(|one| one.cpu_time).sum();
+    let parts = (cpu + time(snapshot, &Counter::WAITS)).as_secs_f64();
+    assert!(
+        (whole - parts).abs() <= 0.05 * whole,
+        "{name}: {parts} of {whole} s: {:?}",
+        parts_of(snapshot)
+    );
+}
+
+fn parts_of(snapshot: &Snapshot) -> Vec<(&'static str, Duration)> {
+    let parts = Counter::TIMES.iter();
+    parts
+        .map(|counter| (counter.id(), time(snapshot, &[*counter])))
+        .filter(|(_, time)| !time.is_zero())
+        .collect()
+}
+
+#[test]
+fn each_wait_is_told_by_its_cause() {
+    const SLEEP: Duration = Duration::from_millis(300);
+    let cases = [
+        ("sleep 0.3", Counter::Slept),
+        ("sleep 0.3; true", Counter::WaitedChildren),
+        ("sleep 0.3 | cat", Counter::WaitedPeer),
+        (
+            "exec 9<. && (flock 9; exec sleep 0.3) & sleep 0.1; exec 8<.; flock 8",
+            Counter::WaitedLock,
+        ),
+    ];
+    for (script, counter) in cases {
+        let Some(snapshot) = measure("each_wait", script, &[]) else {
+            return;
+        };
+        let parts = parts_of(&snapshot);
+        // A lock is awaited for what is left of the time.
+        let least = match counter {
+            Counter::WaitedLock => Duration::from_nanos(1),
+            _ => SLEEP,
+        };
+        assert!(time(&snapshot, &[counter]) >= least, "{script}: {parts:?}");
+        adds_up(script, &snapshot);
+    }
+}
+
+#[test]
+fn waits_for_a_file_are_told_by_their_cause_and_file() {
+    const PYTHON: &str = "exec python3 -c 'import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+view = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+view.madvise(mmap.MADV_RANDOM)
+sum(view[place] for place in range(0, len(view), 1 << 16))' \"$1\"";
+    let files = Files::new();
+    let file = files.cold("file", 64 << 20);
+    let cases = [
+        ("cat \"$1\"", Counter::WaitedMissed),
+        (PYTHON, Counter::WaitedFault),
+        ("dd if=\"$1\" bs=64k iflag=direct", Counter::WaitedDirect),
+        (
+            "dd if=/dev/zero of=\"$1\" bs=64k count=64 conv=notrunc,fsync",
+            Counter::WaitedSync,
+        ),
+        (
+            "dd if=/dev/zero of=\"$1\" bs=64k count=64 conv=notrunc oflag=dsync",
+            Counter::WaitedSync,
+        ),
+    ];
+    for (script, counter) in cases {
+        evict(&fs::File::open(&file).unwrap());
+        let Some(snapshot) = measure("waits_for_a_file", script, &[&file]) else {
+            return;
+        };
+        let parts = parts_of(&snapshot);
+        assert!(
+            time_of_file(&snapshot, &file, counter) > Duration::ZERO,
+            "{script}: {parts:?}"
+        );
+        adds_up(script, &snapshot);
+    }
+}
+
+#[test]
+fn reads_of_a_resident_file_wait_for_no_page() {
+    let files = Files::new();
+    let file = files.cold("file", 16 << 20);
+    let read = "cat \"$1\"";
+    let Some(_) = measure("reads_of_a_resident_file", read, &[&file]) else {
+        return;
+    };
+    let warm = measure("reads_of_a_resident_file", read, &[&file]).unwrap();
+    for counter in Counter::COLD_WAITS {
+        let waited = time_of_file(&warm, &file, counter);
+        assert_eq!(waited, Duration::ZERO, "{}", counter.id());
+    }
+}
+
+#[test]
+fn pages_that_were_evicted_before_are_waited_for_apart() {
+    const NAME: &str = "pages_that_were_evicted";
+    let files = Files::new();
+    let file = files.cold("file", 64 << 20);
+    let group = match Group::new().unwrap() {
+        Ok(group) => group,
+        Err(reason) => return println!("skipped: {NAME}: {reason}"),
+    };
+    group.limit(24 << 20).unwrap();
+    let script = "echo $$ >\"$1/cgroup.procs\" && for i in 1 2 3; do dd if=\"$2\" bs=4k; done";
+    let Some(snapshot) = measure(NAME, script, &[group.path(), &file]) else {
+        return;
+    };
+    let again = time_of_file(&snapshot, &file, Counter::WaitedRefault);
+    assert!(again > Duration::ZERO, "{:?}", parts_of(&snapshot));
+    adds_up(NAME, &snapshot);
+}
+
+#[test]
+fn times_that_are_not_asked_for_are_missing() {
+    if let Some(reason) = needs::missing() {
+        return println!("skipped: times_that_are_not_asked_for: {reason}");
+    }
+    let options = Options::new(Scope::Children, Detail::Rows);
+    let mut probe = match Probe::attach(&options) {
+        Ok(probe) => probe,
+        Err(error) => return println!("skipped: times_that_are_not_asked_for: {error}"),
+    };
+    Command::new("true").status().unwrap();
+    let snapshot = probe.snapshot().unwrap();
+    for counter in Counter::TIMES {
+        assert!(!snapshot.total.is_offered(counter), "{}", counter.id());
+    }
+}
