@@ -77,6 +77,8 @@ pub struct Finding {
     pub verify: String,
     /// Bytes fetched from devices for the subject; `None` if unknown.
     pub cost_bytes: Option<u64>,
+    /// Seconds that tasks waited for storage and memory on the subject; `None` if times were not measured.
+    pub cost_seconds: Option<f64>,
     /// Further evidence of the same cause.
     pub also: Vec<Folded>,
 }

@@ -246,6 +246,7 @@ fn schemas() -> Json {
                     "description": "Further evidence of the same cause",
                 },
                 "cost_bytes": { "type": ["integer", "null"], "description": "Bytes fetched from devices for the subject" },
+                "cost_seconds": { "type": ["number", "null"], "description": "Seconds that tasks waited for storage and memory on the subject" },
                 "fix": text("The command or change of code that fixes it"),
                 "verify": text("How to verify the fix"),
                 "figures": { "type": "object", "description": "Former name of evidence" },

@@ -35,6 +35,7 @@ mod run_evictions;
 mod run_follow;
 mod serve;
 mod stat;
+mod times;
 mod top;
 mod trying;
 mod unprivileged;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         run_follow,
         serve,
         stat,
+        times,
         top,
         trying,
         unprivileged,

@@ -5,10 +5,11 @@
 //! and then files and processes.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use super::{
-    cold_start, fault_readahead, group_limit, random_small_reads, readahead_wasted,
-    reread_from_disk, thrashing, who_misses, working_set,
+    cold_start, dirty_backlog, fault_readahead, group_limit, random_small_reads, readahead_wasted,
+    reread_from_disk, thrashing, waits, who_misses, working_set,
 };
 use crate::counter::Counter;
 use crate::finding::{Finding, Folded, SubjectKind};
@@ -28,7 +29,9 @@ const MEMORY: [&str; 3] = [thrashing::ID, group_limit::ID, working_set::ID];
 /// The findings, each with the evidence of others that it explains, by severity and cost.
 pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding> {
     for finding in &mut found {
-        finding.cost_bytes = cost(interval, finding);
+        let ledgers = ledgers(interval, finding);
+        finding.cost_bytes = bytes(interval, &ledgers);
+        finding.cost_seconds = seconds(&ledgers);
     }
     found.sort_by_key(|finding| (finding.severity, rank(interval, finding)));
     let mut heads: Vec<Finding> = Vec::new();
@@ -39,6 +42,7 @@ pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding>
         {
             Some(head) => {
                 head.cost_bytes = head.cost_bytes.max(finding.cost_bytes);
+                head.cost_seconds = longer(head.cost_seconds, finding.cost_seconds);
                 head.also.push(Folded {
                     id: finding.id,
                     title: finding.title,
@@ -48,7 +52,13 @@ pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding>
             None => heads.push(finding),
         }
     }
-    heads.sort_by_key(|finding| (finding.severity, Reverse(finding.cost_bytes)));
+    heads.sort_by(|one, other| {
+        let seconds = |finding: &Finding| finding.cost_seconds.unwrap_or(0.0);
+        let order = one.severity.cmp(&other.severity);
+        order
+            .then(seconds(other).total_cmp(&seconds(one)))
+            .then(Reverse(one.cost_bytes).cmp(&Reverse(other.cost_bytes)))
+    });
     heads
 }
 
@@ -84,6 +94,7 @@ fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
         (memory, reread_from_disk::ID | readahead_wasted::ID) if MEMORY.contains(&memory) => {
             is_reclaimed(interval, finding) && reads(interval, head, finding)
         }
+        (dirty_backlog::ID, waits::THROTTLE) => true,
         // The machine as a whole, where one of its groups is the cause.
         (memory, other) if MEMORY.contains(&memory) && MEMORY.contains(&other) => {
             finding.subject.is_none()
@@ -163,14 +174,20 @@ fn reads_for(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
     of_file > 0 && of_file.saturating_mul(2) >= pages(&process.ledger)
 }
 
-/// Bytes that were fetched from devices for the subject.
-fn cost(interval: &Interval, finding: &Finding) -> Option<u64> {
-    let page = interval.source.page_size;
-    let of = |ledger: &Ledger| ledger.fetched_bytes(page).known();
+/// The ledgers of the subject; of a group those of all groups below it.
+fn ledgers<'a>(interval: &'a Interval, finding: &Finding) -> Vec<&'a Ledger> {
     match finding.kind {
-        SubjectKind::File => of(&interval.files[file_of(interval, finding)?].ledger),
+        SubjectKind::File => {
+            let place = file_of(interval, finding);
+            place
+                .map(|place| &interval.files[place].ledger)
+                .into_iter()
+                .collect()
+        }
         SubjectKind::Group => {
-            let group = group_of(finding)?;
+            let Some(group) = group_of(finding) else {
+                return Vec::new();
+            };
             let rows = interval.cgroups.iter();
             let below = rows.filter(|row| {
                 row.path
@@ -178,14 +195,36 @@ fn cost(interval: &Interval, finding: &Finding) -> Option<u64> {
                     .known()
                     .is_some_and(|name| holds(group, name))
             });
-            Some(below.filter_map(|row| of(&row.ledger)).sum())
+            below.map(|row| &row.ledger).collect()
         }
         SubjectKind::Process => {
             let mut processes = interval.processes.iter();
-            let process = processes.find(|process| process.pid == finding.pid)?;
-            of(&process.ledger)
+            let process = processes.find(|process| process.pid == finding.pid);
+            process.map(|process| &process.ledger).into_iter().collect()
         }
-        SubjectKind::Machine => of(&interval.ledger),
+        SubjectKind::Machine => vec![&interval.ledger],
+    }
+}
+
+/// Bytes that were fetched from devices.
+fn bytes(interval: &Interval, ledgers: &[&Ledger]) -> Option<u64> {
+    let page = interval.source.page_size;
+    let of = |ledger: &&Ledger| ledger.fetched_bytes(page).known();
+    let known: Vec<u64> = ledgers.iter().filter_map(of).collect();
+    (!known.is_empty()).then(|| known.iter().sum())
+}
+
+/// Seconds that tasks waited for storage and memory.
+fn seconds(ledgers: &[&Ledger]) -> Option<f64> {
+    let of = |ledger: &&Ledger| ledger.time(&Counter::STORAGE_WAITS).exact();
+    let known: Vec<Duration> = ledgers.iter().filter_map(of).collect();
+    (!known.is_empty()).then(|| known.iter().sum::<Duration>().as_secs_f64())
+}
+
+fn longer(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -211,7 +250,6 @@ fn pages(ledger: &Ledger) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Duration;
 
     use super::super::diagnose;
     use super::*;

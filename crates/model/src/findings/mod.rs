@@ -6,6 +6,7 @@
 //! # Layout
 //! - [`RULES`], [`diagnose`], [`Diagnosis`]: the table, and its use. [`blind`]: the rules without input.
 //! - one module per rule, each with its thresholds and the reasons for them.
+//! - `waits`: the rules about waits for other things than pages.
 //! - `pressure`: shared parts of the rules about scarce memory.
 //! - `fold`: one finding for each subject, from the findings of all rules.
 //! - `trial`: the line of `cachewise try` for a fix.
@@ -38,6 +39,7 @@ pub(crate) mod sample;
 mod thrashing;
 mod tiny_reads;
 mod trial;
+mod waits;
 mod who_misses;
 mod working_set;
 
@@ -160,6 +162,34 @@ pub static RULES: &[Rule] = &[
         verify: "run it again: metadata pages fall",
         check: cold_metadata::check,
     },
+    Rule {
+        id: waits::SYNC,
+        help: "Writers that wait for the device at each fsync",
+        needs: &[Counter::WaitedSync],
+        verify: "run it again: waited sync seconds fall",
+        check: waits::sync,
+    },
+    Rule {
+        id: waits::THROTTLE,
+        help: "Writers that wait because too much memory is dirty",
+        needs: &[Counter::WaitedThrottle],
+        verify: "run it again: waited throttle seconds fall",
+        check: waits::throttle,
+    },
+    Rule {
+        id: waits::RECLAIM,
+        help: "Tasks that wait for memory that they reclaim themselves",
+        needs: &[Counter::WaitedReclaim],
+        verify: "run it again: waited reclaim seconds fall",
+        check: waits::reclaim,
+    },
+    Rule {
+        id: waits::SWAP,
+        help: "Tasks that wait for memory that was swapped out",
+        needs: &[Counter::WaitedSwap],
+        verify: "run it again: waited swap seconds fall",
+        check: waits::swap,
+    },
 ];
 
 /// The findings of an interval, and the rules that had no input.
@@ -253,7 +283,7 @@ mod tests {
     fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 14, "every rule file is in the table");
+        assert_eq!(RULES.len(), 18, "every rule file is in the table");
     }
 
     #[test]
@@ -386,7 +416,7 @@ mod tests {
         let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "12 of 14 rules could not look: only the probe can count it",
+            "16 of 18 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

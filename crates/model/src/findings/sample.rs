@@ -16,6 +16,9 @@ use crate::reason::Reason;
 use crate::source::Source;
 use crate::system::System;
 
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// A run without requests, on a machine with 8 GiB of memory, half of it free.
 pub(crate) fn run() -> Interval {
     let source = Source {
@@ -129,6 +132,10 @@ pub(crate) fn every_rule_fires() -> Interval {
             (DirtiedPages, 200_000),
             (EvictedReclaimPages, 500_000),
             (MetadataPages, 1_000_000),
+            (WaitedSync, SECOND),
+            (WaitedThrottle, SECOND),
+            (WaitedReclaim, SECOND),
+            (WaitedSwap, SECOND),
         ],
     );
     // A second file that is only cold: the first counts as a working set that is too large.

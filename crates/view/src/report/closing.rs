@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    Count, Diagnosis, Folded, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value, Verdict,
-    escaped, laws,
+    Count, Diagnosis, Finding, Folded, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value,
+    Verdict, escaped, laws,
 };
 
 use cachewise_units::Bytes;
@@ -34,9 +34,8 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
         let subject = finding.subject.as_deref().map(path_text);
         let subject = subject.map(|path| format!(": {path}")).unwrap_or_default();
         let figures = finding.figures.iter();
-        let figures: Vec<String> = figures
-            .map(|(name, value)| finding_figure(name, value))
-            .collect();
+        let figures = figures.map(|(name, value)| finding_figure(name, value));
+        let figures: Vec<String> = cost(finding).into_iter().chain(figures).collect();
         let also: String = finding.also.iter().map(folded_text).collect();
         // Not wrapped: users copy the next step.
         let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
@@ -48,6 +47,14 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
         let _ = writeln!(text, "{}", wrapped(&blind.to_string(), style.width));
     }
     text
+}
+
+/// The seconds that the subject cost, if they are not among the figures.
+fn cost(finding: &Finding) -> Option<String> {
+    let figures = &finding.figures;
+    let has_own = figures.iter().any(|(name, _)| name.starts_with("waited_"));
+    let cost = finding.cost_seconds.filter(|_| !has_own)?;
+    (cost >= 0.001).then(|| format!("waited {cost:.3} s"))
 }
 
 /// The answer of a run, in one line.
@@ -214,7 +221,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 14 rules could not look: estimates are not enough)\n",
+            "findings: ? (3 of 18 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }

@@ -211,6 +211,7 @@ fn finding_json(finding: &Finding) -> Json {
             finding.also.iter().map(folded_json).collect::<Json>(),
         )
         .set("cost_bytes", finding.cost_bytes)
+        .set("cost_seconds", finding.cost_seconds)
         .set("fix", finding.next_step.as_str())
         .set("verify", finding.verify.as_str())
         // The names of earlier versions.
@@ -250,7 +251,7 @@ mod tests {
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
             none["reasons"]["findings"],
-            "1 of 14 rules could not look: only the probe can count it",
+            "1 of 18 rules could not look: only the probe can count it",
             "and why"
         );
     }

@@ -1,0 +1,146 @@
+//! Times of tasks: real programs, with the parts that their time has and the findings that follow from them.
+
+use serde_json::Value;
+
+use crate::support::*;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        needs_root("parts::add_up", parts_add_up),
+        needs_root("verdict::of_a_cold_read", verdict_of_a_cold_read),
+        needs_root("verdict::of_a_calculation", verdict_of_a_calculation),
+        needs_root("fsync::once_for_many_writes", fsync_once_for_many_writes),
+    ]
+}
+
+const MIB: u64 = 1 << 20;
+
+fn seconds(object: &Value, name: &str) -> f64 {
+    object[name].as_f64().expect("a number of seconds")
+}
+
+/// The parts come from the scheduler's events and the kernel's accounts, the whole from its start times.
+fn parts_add_up() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 * MIB);
+    let name = file.to_str().expect("an ordinary name");
+    let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let commands: [&[&str]; 6] = [
+        &["cat", name],
+        &[
+            "dd",
+            &format!("if={name}"),
+            "of=/dev/null",
+            "bs=4k",
+            "iflag=direct",
+        ],
+        &["sha256sum", name],
+        &["sh", "-c", count],
+        &["tar", "cf", "/dev/null", "--", name],
+        &["find", "/usr/share/doc", "-name", "copyright"],
+    ];
+    for command in commands {
+        evict(&file);
+        let report = report_of(&[], command);
+        let times = &report.json["times"];
+        let (whole, unexplained) = (
+            seconds(times, "task_seconds"),
+            seconds(times, "unexplained_seconds"),
+        );
+        assert!(unexplained.abs() <= 0.05 * whole, "{command:?}: {times}");
+    }
+}
+
+/// Reads pages of a file in another order than that in which they lie.
+const SHUFFLED: &str = "
+import os, random, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+places = list(range(os.fstat(file).st_size // 4096))
+random.Random(7).shuffle(places)
+for place in places:
+    os.pread(file, 4096, place * 4096)
+";
+
+fn verdict_of_a_cold_read() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 32 * MIB);
+    let name = file.to_str().expect("an ordinary name");
+    let read = || report_of(&[], ["python3", "-c", SHUFFLED, name]);
+    evict(&file);
+    let cold = read();
+    let of_file = cold.file(&file);
+    assert!(
+        seconds(of_file, "waited_missed_seconds") > 0.0,
+        "the file is waited for: {of_file}"
+    );
+    let verdict = cold.json["verdict"].as_str().unwrap_or_default();
+    assert!(verdict.contains("warm, this would take about"), "{verdict}");
+    // The prediction is that the waits go.
+    undisturbed(|| {
+        let warm = read();
+        let waited = seconds(warm.file(&file), "waited_missed_seconds");
+        (waited == 0.0).then_some(())
+    });
+}
+
+fn verdict_of_a_calculation() {
+    let add = "sum(range(3_000_000))";
+    let report = report_of(&[], ["python3", "-c", add]);
+    let verdict = report.json["verdict"].as_str().unwrap_or_default();
+    assert!(
+        verdict.starts_with("the page cache is not your problem") && !verdict.contains("warm, "),
+        "{verdict}"
+    );
+}
+
+/// Writes as many pages as the second argument says, and syncs after each group of as many as the third says.
+const JOURNAL: &str = "
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+writes, group = int(sys.argv[2]), int(sys.argv[3])
+for number in range(writes):
+    os.write(file, b'x' * 4096)
+    if (number + 1) % group == 0:
+        os.fsync(file)
+";
+
+fn fsync_once_for_many_writes() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("journal");
+    let name = file.to_str().expect("an ordinary name");
+    let write = |writes: u32, group: u32| {
+        let numbers = [writes.to_string(), group.to_string()];
+        report_of(
+            &[],
+            ["python3", "-c", JOURNAL, name, &numbers[0], &numbers[1]],
+        )
+    };
+    // As many as take a tenth of a second: devices differ.
+    let found = (0..6).find_map(|doubled| {
+        let writes = 1000 << doubled;
+        let report = write(writes, 1);
+        let finding = report
+            .findings("fsync_waits")
+            .first()
+            .map(|&one| one.clone());
+        finding.map(|finding| (writes, finding, report))
+    });
+    let Some((writes, finding, each)) = found else {
+        return println!("skipped: times::fsync: 32,000 calls of fsync take less than 0.1 s here");
+    };
+    assert_eq!(
+        finding["subject"], name,
+        "the file that is synced: {finding}"
+    );
+    let once = write(writes, writes);
+    assert_eq!(once.findings("fsync_waits").len(), 0, "the fix");
+    let waited = |report: &Report| seconds(&report.json["times"], "waited_sync_seconds");
+    assert!(
+        waited(&once) < waited(&each),
+        "{} and {} s",
+        waited(&once),
+        waited(&each)
+    );
+}
