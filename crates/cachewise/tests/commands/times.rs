@@ -108,7 +108,7 @@ for number in range(writes):
 
 fn fsync_once_for_many_writes() {
     let scratch = Scratch::new();
-    let file = scratch.path().join("journal");
+    let file = scratch.path("journal");
     let name = file.to_str().expect("an ordinary name");
     let write = |writes: u32, group: u32| {
         let numbers = [writes.to_string(), group.to_string()];
