@@ -70,7 +70,7 @@ pub fn fill(
         .into_iter()
         .unzip();
     interval.cgroups = cgroup_rows(snapshot, &blame, &cgroup_names, interval.page());
-    interval.uses = uses(snapshot, &blame, &files, &processes);
+    interval.uses = uses(snapshot, &files, &processes);
     interval.evictions = evictions(snapshot, &files, &cgroup_names);
     interval.lost = lost(snapshot);
     interval.mark_contradictions();
@@ -80,7 +80,6 @@ pub fn fill(
 /// The use of files by processes, by the indexes of their rows.
 fn uses(
     snapshot: &Snapshot,
-    blame: &Blame,
     files: &[Option<FileId>],
     processes: &[Option<ProcessId>],
 ) -> Vec<ProcessFileUse> {
@@ -94,7 +93,7 @@ fn uses(
         Some(ProcessFileUse {
             process: processes.get(&row.process).copied(),
             file: *files.get(&row.file)?,
-            ledger: of_use(blame, row),
+            ledger: of_use(row.ledger.clone()),
         })
     })
     .collect()
@@ -145,14 +144,13 @@ fn of_process(blame: &Blame, process: Option<ProcessId>, mut ledger: Ledger) -> 
     of_tasks(ledger)
 }
 
-/// The ledger of the use of a file by a process.
-pub fn of_use(blame: &Blame, row: &Row) -> Ledger {
-    let mut ledger = row.ledger.clone();
-    let Some(process) = row.process else {
-        return ledger;
-    };
-    blame.of_use(process, row.file, &mut ledger);
-    of_tasks(ledger)
+/// The ledger of the use of a file by a process: evictions are those of the file.
+pub fn of_use(ledger: Ledger) -> Ledger {
+    let mut ledger = of_tasks(ledger);
+    for counter in [Counter::EvictedReclaimPages, Counter::EvictedOtherPages] {
+        ledger.set_missing(counter, NOT_ATTRIBUTED);
+    }
+    ledger
 }
 
 fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<K, Ledger> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use cachewise_model::{Counter, EvictionCause, Ledger, Measured, Reason};
-use cachewise_probe::{FileId, ProcessId, Snapshot};
+use cachewise_probe::{ProcessId, Snapshot};
 
 /// Evicted pages.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,11 +37,10 @@ impl Evicted {
     }
 }
 
-/// Evicted pages of a snapshot by process, by process and file, and by control group.
+/// Evicted pages of a snapshot by process and by control group.
 #[derive(Debug, Default)]
 pub struct Blame {
     by_process: HashMap<ProcessId, Evicted>,
-    by_use: HashMap<(ProcessId, Option<FileId>), Evicted>,
     by_group: HashMap<u32, Evicted>,
 }
 
@@ -53,7 +52,6 @@ impl Blame {
             let (cause, pages) = (eviction.cause, eviction.pages.0);
             if let Some(process) = eviction.culprit {
                 entry(&mut blame.by_process, process).add(cause, pages);
-                entry(&mut blame.by_use, (process, eviction.file)).add(cause, pages);
             }
             if let Some(group) = eviction.charged {
                 entry(&mut blame.by_group, group).add(cause, pages);
@@ -93,12 +91,6 @@ impl Blame {
         evicted.copied().unwrap_or_default().set_in(ledger);
     }
 
-    /// Puts the pages of a file that a process evicted into the ledger of its use.
-    pub fn of_use(&self, process: ProcessId, file: Option<FileId>, ledger: &mut Ledger) {
-        let evicted = self.by_use.get(&(process, file));
-        evicted.copied().unwrap_or_default().set_in(ledger);
-    }
-
     /// Puts the evicted pages that were charged to control groups into their ledgers, by the lower half of their ids.
     pub fn of_groups(&self, ledgers: &mut HashMap<u32, Ledger>) {
         for (group, evicted) in &self.by_group {
@@ -120,7 +112,7 @@ fn entry<Key: Hash + Eq, Value: Default>(map: &mut HashMap<Key, Value>, key: Key
 
 #[cfg(test)]
 mod tests {
-    use cachewise_probe::{Eviction, Lost, Pages, Row};
+    use cachewise_probe::{Eviction, FileId, Lost, Pages, Row};
 
     use super::*;
 
@@ -180,12 +172,6 @@ mod tests {
             Measured::Exact(100)
         );
         assert_eq!(ledger.get(Counter::EvictedOtherPages), Measured::Exact(3));
-        blame.of_use(TAR, None, &mut ledger);
-        assert_eq!(
-            ledger.evicted_pages(),
-            Measured::Exact(0),
-            "none of other files"
-        );
     }
 
     #[test]

@@ -163,8 +163,10 @@ reasons! {
     NoBtrfsEvent, "no_btrfs_event", "this kernel has no btrfs extent tracepoint to attach to";
     /// An eviction has a file and no process. `--file` shows the files.
     EvictionsByFile, "evictions_by_file", "evictions are counted by file, not by process: use --file", was "pages leave the cache by file, not by process: ask with --file";
-    /// The kernel evicts readahead that no read used for a file, not for a process or a group.
-    EvictionsNotAttributed, "evictions_not_attributed", "wasted readahead is counted by file, not by process or control group", was "evictions are counted by file, not by process or control group";
+    /// A page is evicted of a file, which several processes may use.
+    EvictionsNotAttributed, "evictions_not_attributed", "counted by file, not by process or control group", was "evictions are counted by file, not by process or control group";
+    /// A page is charged to the group that used it first, whichever group's process inserted it again.
+    ChargedElsewhere, "charged_elsewhere", "pages that a group's processes insert can be charged to another group";
     /// Background reclaim evicts for all processes: they share its pages by the pages that they inserted.
     SharedByInserts, "shared_by_inserts", "with a share of what background reclaim evicted, by inserted pages";
     /// Rows of files have refaults; the machine's are in vmstat.

@@ -60,7 +60,7 @@ pub fn residency_law(row: &FileRow, used: FileUse) -> Law {
     law
 }
 
-/// The law of residency for a control group, whose evictions the kernel does not tell.
+/// The law of residency for a control group. It cannot be checked: a page is charged to the group that used it first.
 #[must_use]
 pub fn group_residency_law(row: &CgroupRow) -> Law {
     Law {
@@ -71,7 +71,7 @@ pub fn group_residency_law(row: &CgroupRow) -> Law {
         relation: Relation::Equal,
         right: vec![("evicted", row.ledger.evicted_pages())],
         unit: Unit::Pages,
-        unchecked: None,
+        unchecked: Some(Reason::ChargedElsewhere),
     }
 }
 

@@ -285,7 +285,10 @@ fn uses(
             Some(ProcessFileUse {
                 process: process.copied(),
                 file: *file_places.get(&row.file)?,
-                ledger: account::of_use(blame, row),
+                ledger: match row.process {
+                    Some(_) => account::of_use(row.ledger.clone()),
+                    None => row.ledger.clone(),
+                },
             })
         })
         .collect();

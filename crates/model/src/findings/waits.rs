@@ -142,6 +142,8 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
 
+    type Check = fn(&Interval) -> Vec<Finding>;
+
     const SECOND: u64 = 1_000_000_000;
 
     fn run(counts: &[(Counter, u64)]) -> Interval {
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn waits_below_a_tenth_of_the_run_are_no_finding() {
-        let rules: [(Counter, fn(&Interval) -> Vec<Finding>); 4] = [
+        let rules: [(Counter, Check); 4] = [
             (Counter::WaitedSync, sync),
             (Counter::WaitedThrottle, throttle),
             (Counter::WaitedReclaim, reclaim),

@@ -15,7 +15,7 @@ enum time {
 };
 #define FIRST_TIME_OF_NO_FILE TIME_waited_throttle_seconds
 
-/* Of one task. What is booked on rows is 0 again; only the task itself and a walk over all tasks change it. */
+/* Of one task. A time that is booked on rows is 0 again; only the task itself and a walk over all tasks change it. */
 struct timing {
 	struct file_id file; /* that it waits for, or waited for last */
 	u64 mapping;	     /* its mapping, by address; 0: no file */
