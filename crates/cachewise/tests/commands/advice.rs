@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::advice_tried::tried;
 use crate::support::*;
 
 /// The tests.
@@ -148,19 +149,6 @@ fn random_reads_in_a_small_group() {
     });
 }
 
-/// Runs the line that verifies a finding, as it is printed.
-fn tried(scratch: &Scratch, finding: &Value) -> Value {
-    let verify = finding["verify"].as_str().unwrap_or_default();
-    let line = verify.split_once(" with: cachewise try ");
-    let (_, line) = line.unwrap_or_else(|| panic!("it can be tried: {finding}"));
-    let (program, state) = (env!("CARGO_BIN_EXE_cachewise"), scratch.path("state"));
-    let options = "-o json --rounds 2 --state";
-    let line = format!("{program} try {options} {} {line}", state.display());
-    let mut shell = Command::new("bash");
-    let ended = Ended::of(shell.args(["-c", &line])).expect(0, "the line can be run");
-    serde_json::from_slice(&ended.out).expect("JSON")
-}
-
 /// Touches single bytes at random places of a mapping.
 const RANDOM_TOUCHES: &str = "
 import mmap, os, random, sys
@@ -198,7 +186,7 @@ fn random_touches_of_a_mapping() {
             "untouched pages need no memory: {finding}"
         );
     }
-    let tried = tried(&scratch, found[0]);
+    let tried = tried(&scratch, found[0], None);
     let (without, with) = means(&tried, "madvise=random", "fault_readahead_pages");
     assert!(
         with * 10.0 < without,

@@ -10,6 +10,7 @@ mod acts;
 mod acts_lock;
 mod acts_snapshot;
 mod advice;
+mod advice_tried;
 mod bench;
 mod case_studies;
 mod cgroup_limit;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         acts_lock,
         acts_snapshot,
         advice,
+        advice_tried,
         bench,
         case_studies,
         cgroup_limit,
