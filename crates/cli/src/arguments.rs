@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::target::Target;
 
-const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics), FILE, or FORMAT=FILE; for FILE alone, its extension \
+const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics; markdown of try and report --compare), FILE, or FORMAT=FILE; for FILE alone, its extension \
     selects the format: .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics, else table";
 
 /// Destination and format of the output.

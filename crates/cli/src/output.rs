@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 use cachewise_view::{Format, RowOptions, Style};
@@ -89,6 +89,8 @@ pub struct Sink {
     pub style: Style,
     /// Whether it is a terminal.
     pub is_terminal: bool,
+    /// Whether tables are written as Markdown.
+    pub is_markdown: bool,
     name: String,
     writer: Box<dyn Write>,
     /// The file that what is written is going to be.
@@ -99,12 +101,23 @@ impl Sink {
     /// Opens the target for what is written as it comes, before anything is done: a file that cannot be made should
     /// not cost a run.
     pub fn open(output: &Output, stream: Stream) -> Result<Self> {
+        refuse_markdown(output)?;
         Sink::with(output, stream, |path| Ok((File::create(path)?, None)))
+    }
+
+    /// As [`open_whole`](Self::open_whole), for a command that also writes Markdown.
+    pub fn open_document(output: &Output, stream: Stream) -> Result<Self> {
+        Sink::whole(output, stream)
     }
 
     /// Opens the target for what is of use only as a whole: a file takes its place, and another's, with
     /// [`keep`](Self::keep).
     pub fn open_whole(output: &Output, stream: Stream) -> Result<Self> {
+        refuse_markdown(output)?;
+        Sink::whole(output, stream)
+    }
+
+    fn whole(output: &Output, stream: Stream) -> Result<Self> {
         Sink::with(output, stream, |path| match Replaced::begin(path)? {
             Some(replaced) => Ok((replaced.draft.try_clone()?, Some(replaced))),
             None => Ok((File::create(path)?, None)),
@@ -155,6 +168,7 @@ impl Sink {
         };
         let is_terminal = width.is_some();
         let color = match output.color {
+            _ if target.is_markdown => false,
             Color::Always => true,
             Color::Never => false,
             Color::Auto => {
@@ -169,6 +183,7 @@ impl Sink {
             format: target.format,
             style,
             is_terminal,
+            is_markdown: target.is_markdown,
             name,
             writer,
             replaced,
@@ -195,6 +210,15 @@ impl Sink {
     /// The name of the target, for messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+}
+
+fn refuse_markdown(output: &Output) -> Result<()> {
+    match &output.output {
+        Some(target) if target.is_markdown => {
+            bail!("this command does not write Markdown; `cachewise try` and `report --compare` do")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Target {
     pub(crate) format: Format,
     pub(crate) file: Option<PathBuf>,
     pub(crate) ending: Ending,
+    /// Tables are written as Markdown.
+    pub(crate) is_markdown: bool,
 }
 
 /// Whether a file's ending had a say in the format.
@@ -29,18 +31,36 @@ impl Target {
             format,
             file,
             ending,
+            is_markdown: false,
+        }
+    }
+
+    fn markdown(file: Option<PathBuf>) -> Target {
+        Target {
+            is_markdown: true,
+            ..Target::new(Format::Table, file, Ending::Clear)
         }
     }
 }
+
+/// The name of tables in Markdown.
+const MARKDOWN: &str = "markdown";
 
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let is_markdown = |name: &str| name.eq_ignore_ascii_case(MARKDOWN);
         if let Ok(format) = text.parse() {
             return Ok(Target::new(format, None, Ending::Clear));
         }
+        if is_markdown(text) {
+            return Ok(Target::markdown(None));
+        }
         let (format, file, ending) = match text.split_once('=') {
+            Some((name, file)) if is_markdown(name) && !file.is_empty() => {
+                return Ok(Target::markdown((file != "-").then(|| file.into())));
+            }
             Some((name, file)) if !name.contains('/') => {
                 let format = name.parse::<Format>().map_err(|error| error.to_string())?;
                 (format, file, Ending::Clear)
@@ -134,6 +154,17 @@ mod tests {
             (Format::Json, Some("./a=b.json".into())),
             "a path with ="
         );
+    }
+
+    #[test]
+    fn markdown_is_a_table_of_its_own() {
+        let target = |text: &str| text.parse::<Target>().unwrap();
+        assert!(target("markdown").is_markdown && target("Markdown").file.is_none());
+        let both = target("markdown=a.md");
+        assert_eq!(both.file, Some("a.md".into()), "and a file");
+        assert!(both.is_markdown && target("markdown=-").file.is_none());
+        assert!(!target("table=markdown").is_markdown, "a file of this name");
+        assert!("markdown=".parse::<Target>().is_err(), "no file after =");
     }
 
     #[test]

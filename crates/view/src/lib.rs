@@ -72,6 +72,6 @@ pub use report::{
     lost_text, write_report,
 };
 pub use rows::{RowOptions, RowWriter};
-pub use sheet::{Sheet, SheetCell, SheetColumn};
+pub use sheet::{Sheet, SheetCell, SheetColumn, markdown_text};
 pub use style::Style;
 pub use summary::{SummaryOptions, gap_text, write_summary};

@@ -112,6 +112,23 @@ impl SheetCell {
     }
 }
 
+/// A text as Markdown shows it, on one line: characters with a meaning there are escaped.
+#[must_use]
+pub fn markdown_text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in escaped(text).chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '>' => {
+                safe.extend(['\\', character]);
+            }
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
 /// Columns and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
@@ -149,6 +166,27 @@ impl Sheet {
             grid.column(column.header, side, cells);
         }
         grid.text(style)
+    }
+
+    /// The table as Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let shown = |place: &usize| {
+            self.columns
+                .get(*place)
+                .is_some_and(|c| !c.header.is_empty())
+        };
+        let places: Vec<usize> = (0..self.columns.len()).filter(shown).collect();
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let columns = || places.iter().filter_map(|place| self.columns.get(*place));
+        let mut text = line(columns().map(|column| column.header.to_owned()).collect());
+        let rule = |column: &SheetColumn| if column.is_number { "---:" } else { "---" };
+        text += &line(columns().map(|column| rule(column).to_owned()).collect());
+        for row in &self.rows {
+            let cells = places.iter().filter_map(|place| row.get(*place));
+            text += &line(cells.map(|cell| markdown_text(&cell.text)).collect());
+        }
+        text
     }
 
     /// A header and a line per row; the last columns have the reasons for empty cells.
@@ -224,6 +262,21 @@ mod tests {
         assert_eq!(
             text, "NAME        SIZE\nL1\\x1b  48.0 KiB\nL2             ?\n",
             "columns without header are omitted, and names are escaped"
+        );
+    }
+
+    #[test]
+    fn markdown_has_the_shown_columns_and_no_names_that_act() {
+        let mut sheet = sheet();
+        sheet.rows.push(vec![
+            SheetCell::text("a|b_c <x>\n# d"),
+            SheetCell::number(1, "1 B"),
+            SheetCell::text("0"),
+        ]);
+        assert_eq!(
+            sheet.markdown(),
+            "| NAME | SIZE |\n| --- | ---: |\n| L1\\\\x1b | 48.0 KiB |\n| L2 | ? |\n\
+             | a\\|b\\_c &lt;x\\>\\\\n\\# d | 1 B |\n"
         );
     }
 

@@ -108,6 +108,14 @@ fn cold_and_warm() {
         )),
         "{csv}"
     );
+    let markdown = compared(&old, &new, "markdown")
+        .expect(0, "as Markdown")
+        .out();
+    assert!(
+        markdown.contains("### totals\n\n| FIGURE | OLD | NEW |")
+            && markdown.contains("| --- | ---: |"),
+        "{markdown}"
+    );
     let same = compared(&new, &new, "table").expect(0, "with itself");
     assert!(same.out().starts_with("nothing changed"), "{}", same.out());
 }
@@ -212,4 +220,7 @@ fn refused() {
     compared(&good, &scratch.path("absent"), "table").expect(2, "there is none");
     compared(&good, &good, "openmetrics").expect(2, "there are no metrics of it");
     Ended::of(&mut cachewise(["report"])).expect(2, "nothing to report");
+    Ended::of(&mut cachewise(["run", "-o", "markdown", "--", "true"]))
+        .expect(2, "it has no tables of this kind")
+        .says("does not write Markdown", "why");
 }

@@ -370,6 +370,11 @@ fn answer_in_every_format() {
             && csv.contains("fix,warm,device_read_bytes,bytes,2,2,"),
         "a line for each figure: {csv}"
     );
+    let markdown = text("markdown");
+    assert!(
+        markdown.contains("\n- warm: ") && markdown.contains("| warm | device read bytes |"),
+        "a list and a table: {markdown}"
+    );
     assert_eq!(text("jsonl").lines().count(), 1, "one document");
     let mut refused = cachewise(["try", "-o", "openmetrics", "--state"]);
     refused

@@ -7,7 +7,7 @@ use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exactness, Field, SCHEMA_VERSION, field, shell_quoted};
 use cachewise_units::Bytes;
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, markdown_text};
 use serde_json::{Value as Json, json};
 
 use super::arguments::Try;
@@ -93,6 +93,7 @@ impl<'a> Answer<'a> {
     /// Writes it.
     pub fn write(&self, sink: &mut Sink) -> Result<()> {
         let text = match sink.format {
+            Format::Table if sink.is_markdown => self.markdown(),
             Format::Table => self.text(sink),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
@@ -155,6 +156,21 @@ impl<'a> Answer<'a> {
             text += &format!("note: {}\n", printable(note));
         }
         text
+    }
+
+    fn markdown(&self) -> String {
+        let words = self.arguments.command.iter();
+        let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
+        let fixes = self
+            .arguments
+            .fixes
+            .iter()
+            .map(|fix| self.verdict(&fix.name));
+        let mut text = format!("{}\n\n", markdown_text(&words.join(" ")));
+        for line in fixes.chain(self.notes.iter().map(|note| format!("note: {note}"))) {
+            text += &format!("- {}\n", markdown_text(&line));
+        }
+        format!("{text}\n{}", self.sheet().markdown())
     }
 
     fn sheet(&self) -> Sheet {
@@ -237,7 +253,9 @@ impl<'a> Answer<'a> {
 /// Names the formats that have one.
 pub fn check_format(format: Format) -> Result<()> {
     match format {
-        Format::OpenMetrics => bail!("`try` answers as table, json, jsonl or csv, not as {format}"),
+        Format::OpenMetrics => {
+            bail!("`try` answers as table, json, jsonl, csv or markdown, not as {format}")
+        }
         _ => Ok(()),
     }
 }

@@ -35,7 +35,7 @@ use rounds::{Rounds, prepare};
 /// Runs the command without a fix and with each, and compares.
 pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let mut sink = Sink::open_document(&arguments.output, Stream::Stdout)?;
     answer::check_format(sink.format)?;
     let state = directory(arguments.state.as_deref());
     let recovery = recovered(&state, Unsure::Leave)?;

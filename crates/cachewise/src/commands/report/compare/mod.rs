@@ -39,7 +39,7 @@ const OF_PARTS: [&str; 4] = [
 
 /// Compares two files.
 pub fn compare(arguments: &Report, old: &Path, new: &Path) -> Result<ExitCode> {
-    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let mut sink = Sink::open_document(&arguments.output, Stream::Stdout)?;
     show::check_format(sink.format)?;
     let (old, new) = (Side::read(old)?, Side::read(new)?);
     if old.page_size() != new.page_size() {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{SCHEMA_VERSION, shell_quoted};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style, markdown_text};
 use serde_json::{Value as Json, json};
 
 use super::document::{ARM, FILE, ORDER, PROCESS, TOTALS};
@@ -31,7 +31,7 @@ pub struct Comparison {
 pub fn check_format(format: Format) -> Result<()> {
     match format {
         Format::OpenMetrics => {
-            bail!("a comparison is written as table, json, jsonl or csv, not as {format}")
+            bail!("a comparison is written as table, json, jsonl, csv or markdown, not as {format}")
         }
         _ => Ok(()),
     }
@@ -41,7 +41,7 @@ impl Comparison {
     /// Writes it.
     pub fn write(&self, sink: &mut Sink) -> Result<()> {
         let text = match sink.format {
-            Format::Table => self.text(sink.style),
+            Format::Table => self.text(sink.style, sink.is_markdown),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
             Format::Csv => comparison::csv(&self.changes)?,
@@ -56,15 +56,19 @@ impl Comparison {
         changes.filter(|change| change.kind == kind).collect()
     }
 
-    fn text(&self, style: Style) -> String {
-        let mut parts = vec![self.head(style)];
+    fn text(&self, style: Style, is_markdown: bool) -> String {
+        let titled = |title: &str, sheet: &Sheet| match is_markdown {
+            true => format!("### {title}\n\n{}", sheet.markdown()),
+            false => format!("{}\n{}", style.bold(title), sheet.table(style)),
+        };
+        let mut parts = vec![self.head(style, is_markdown)];
         let totals = self.of(TOTALS);
         if !totals.is_empty() {
-            parts.push(titled("totals", style, &sheet(&totals, usize::MAX)));
+            parts.push(titled("totals", &sheet(&totals, usize::MAX)));
         }
         let arms = self.of(ARM);
         if !arms.is_empty() {
-            parts.push(titled("arms", style, &sheet(&arms, usize::MAX)));
+            parts.push(titled("arms", &sheet(&arms, usize::MAX)));
         }
         for (kind, title) in [
             (FILE, "files, by bytes fetched"),
@@ -72,14 +76,14 @@ impl Comparison {
         ] {
             let changes = self.of(kind);
             if !changes.is_empty() {
-                parts.push(titled(title, style, &sheet(&changes, self.top)));
+                parts.push(titled(title, &sheet(&changes, self.top)));
             }
         }
         parts.join("\n")
     }
 
     /// The verdict, then what is compared.
-    fn head(&self, style: Style) -> String {
+    fn head(&self, style: Style, is_markdown: bool) -> String {
         let fetched = self.of(TOTALS);
         let fetched = fetched.iter().find(|change| change.figure.id == ORDER);
         let verdict = match (fetched, self.changes.as_slice()) {
@@ -115,7 +119,18 @@ impl Comparison {
         if self.old.command() != self.new.command() {
             lines.push("note: the commands differ".to_owned());
         }
-        printable(&lines.join("\n")) + "\n"
+        match is_markdown {
+            // A blank line ends each paragraph.
+            true => {
+                lines
+                    .iter()
+                    .map(|line| markdown_text(line))
+                    .collect::<Vec<_>>()
+                    .join("\n\n")
+                    + "\n"
+            }
+            false => printable(&lines.join("\n")) + "\n",
+        }
     }
 
     fn json(&self) -> Json {
@@ -130,10 +145,6 @@ impl Comparison {
             "changes": self.changes.iter().map(Change::json).collect::<Json>(),
         })
     }
-}
-
-fn titled(title: &str, style: Style, sheet: &Sheet) -> String {
-    format!("{}\n{}", style.bold(title), sheet.table(style))
 }
 
 /// A line for each change, of the first subjects.
