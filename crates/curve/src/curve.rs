@@ -1,0 +1,80 @@
+//! The result: miss ratios by memory size.
+
+use cachewise_units::Pages;
+
+use crate::access::Rate;
+
+/// The share of avoidable misses that [`Curve::enough`] avoids.
+pub const ENOUGH: f64 = 0.95;
+
+/// The height of the curve above which [`Curve::knee`] looks for a bend: a curve that falls in a straight line has none.
+pub const BEND: f64 = 0.1;
+
+/// A memory size and what would be missed in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// The memory that pages of files have.
+    pub memory: Pages,
+    /// The caller asked for this size.
+    pub is_given: bool,
+    /// Requested pages that a device has to deliver.
+    pub missed: Pages,
+    /// Pages that readahead fetches and no program has requested.
+    pub read_ahead: Pages,
+    /// Missed pages by requested pages; `None`: nothing was requested.
+    pub miss_ratio: Option<f64>,
+    /// The same under exact LRU, for comparison: the kernel's two lists keep pages of loops longer.
+    pub lru_miss_ratio: Option<f64>,
+}
+
+/// Miss ratios by memory size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// In ascending order of memory.
+    pub points: Vec<Point>,
+    /// Pages that were requested.
+    pub requested: Pages,
+    /// Of these, pages that were requested for the first time: no memory avoids them.
+    pub first: Pages,
+    /// The miss ratio of a memory without limit.
+    pub floor: Option<f64>,
+    /// Different pages in use.
+    pub footprint: Pages,
+    /// The sample at the end.
+    pub rate: Rate,
+}
+
+impl Curve {
+    /// The point where the curve bends: farthest below the straight line between its ends (Kneedle), both axes scaled to
+    /// 1. `None` if it is less than [`BEND`] below.
+    #[must_use]
+    pub fn knee(&self) -> Option<Point> {
+        let (highest, floor) = (self.highest()?, self.floor?);
+        let footprint = self.footprint.0 as f64;
+        let drop = |point: &Point| {
+            let avoided = (highest - point.miss_ratio?) / (highest - floor);
+            Some(avoided - point.memory.0 as f64 / footprint)
+        };
+        self.points
+            .iter()
+            .filter_map(|point| Some((*point, drop(point)?)))
+            .filter(|(_, drop)| *drop >= BEND)
+            .max_by(|one, other| one.1.total_cmp(&other.1))
+            .map(|(point, _)| point)
+    }
+
+    /// The smallest size that avoids [`ENOUGH`] of the misses that memory can avoid.
+    #[must_use]
+    pub fn enough(&self) -> Option<Point> {
+        let (highest, floor) = (self.highest()?, self.floor?);
+        let most = floor + (highest - floor) * (1.0 - ENOUGH);
+        let enough = |point: &&Point| point.miss_ratio.is_some_and(|ratio| ratio <= most);
+        self.points.iter().find(enough).copied()
+    }
+
+    /// The miss ratio of the smallest size, if memory makes a difference.
+    fn highest(&self) -> Option<f64> {
+        let highest = self.points.first()?.miss_ratio?;
+        (highest > self.floor?).then_some(highest)
+    }
+}

@@ -1,0 +1,320 @@
+//! From accesses to a curve.
+
+use std::collections::HashMap;
+
+use cachewise_units::{PageSize, Pages};
+
+use crate::access::{Access, Kind, Rate};
+use crate::curve::{Curve, Point};
+use crate::lists::{Found, Touch, TwoLists};
+use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
+use crate::stack::{Distances, Stack};
+
+/// Files whose last page is remembered.
+const RECENT_FILES: usize = 1024;
+
+/// A memory size that the caller has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Given(usize);
+
+/// Simulates memories of many sizes at once, in bounded space.
+#[derive(Debug)]
+pub struct Estimator {
+    page_bytes: u64,
+    max_pages: usize,
+    rate: Rate,
+    slots: HashMap<(u64, u64), u32>,
+    pages: Vec<Option<(u64, u64)>>,
+    free: Vec<u32>,
+    /// The last page that was read, by file.
+    recent: Vec<Option<(u64, u64)>>,
+    unlimited: Memory,
+    given: Vec<Memory>,
+    /// In ascending order.
+    grid: Vec<Memory>,
+    next_size: u64,
+    stack: Stack,
+    distances: Distances,
+    counts: Counts,
+}
+
+/// Pages since the start of counting.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    /// Requested, sampled or not.
+    requested: u64,
+    /// Requested for the first time, weighted.
+    first: f64,
+}
+
+impl Estimator {
+    /// Default of the number of pages that are simulated at most: 512 MiB of pages of 4 KiB without sampling.
+    pub const MAX_PAGES: usize = 128 * 1024;
+
+    /// Simulates at most `max_pages` pages; where a load uses more, a sample of them. Takes at most 12 bytes for each
+    /// page and size, of which there are [`Estimator::MAX_SIZES`], those of [`Estimator::memory`] and one more, and 100
+    /// bytes for each page.
+    #[must_use]
+    pub fn new(page_size: PageSize, max_pages: usize) -> Self {
+        let max_pages = max_pages.max(64);
+        Estimator {
+            page_bytes: Pages(1).bytes(page_size).0,
+            max_pages,
+            rate: Rate::ALL,
+            slots: HashMap::new(),
+            pages: Vec::new(),
+            free: Vec::new(),
+            recent: vec![None; RECENT_FILES],
+            unlimited: Memory::unlimited(),
+            given: Vec::new(),
+            grid: Vec::new(),
+            next_size: SMALLEST,
+            stack: Stack::new(max_pages),
+            distances: Distances::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Sizes that are simulated at most beside the given ones.
+    pub const MAX_SIZES: usize = MAX_SIZES;
+
+    /// Simulates this size too, from now on: memory for pages of files, that is without what programs and the kernel
+    /// take for themselves.
+    pub fn memory(&mut self, memory: Pages) -> Given {
+        let rate = self.rate.share();
+        let limited = self
+            .unlimited
+            .limited(memory.0.max(1), self.page_bytes, rate);
+        self.given.push(Memory {
+            is_given: true,
+            ..limited
+        });
+        Given(self.given.len() - 1)
+    }
+
+    /// Changes a given size: programs take more memory for themselves, or less.
+    pub fn resize(&mut self, given: Given, memory: Pages) {
+        let rate = self.rate.share();
+        let given = &mut self.given[given.0];
+        if given.pages != memory.0 {
+            given.resize(memory.0.max(1), self.page_bytes, rate);
+        }
+    }
+
+    /// The rate of the sample. A source of accesses may leave out those of pages that it does not
+    /// [have](Rate::has).
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Takes half of the sample from now on: for a source that sends more than is simulated in time.
+    pub fn lower_rate(&mut self) {
+        self.rate = self.rate.halved();
+        for slot in 0..self.pages.len() {
+            let Some((file, page)) = self.pages[slot] else {
+                continue;
+            };
+            if !self.rate.has(file, page) {
+                self.pages[slot] = None;
+                self.slots.remove(&(file, page));
+                let slot = slot as u32;
+                self.free.push(slot);
+                self.stack.forget(slot);
+                for lists in self.all_lists() {
+                    lists.forget(slot);
+                }
+            }
+        }
+        let (rate, page_bytes) = (self.rate.share(), self.page_bytes);
+        for memory in self.given.iter_mut().chain(&mut self.grid) {
+            memory.resize(memory.pages, page_bytes, rate);
+        }
+        for lists in self.all_lists() {
+            lists.scale_flushed();
+        }
+    }
+
+    /// The kernel flushes its statistics, as it does every two seconds. Between two flushes it goes by the lengths that
+    /// the lists had at the first of them: refaults are compared with an old length, and the active list shrinks although
+    /// it is shorter by now, or does not although it is longer. A caller that knows the times of accesses calls this
+    /// first of all and then every two seconds of theirs. For one that does not, the lengths are always current.
+    pub fn flush_statistics(&mut self) {
+        for lists in self.all_lists() {
+            lists.flush();
+        }
+    }
+
+    /// Begins to count here: what was simulated so far has filled the memories.
+    pub fn start(&mut self) {
+        self.counts = Counts::default();
+        self.distances.clear();
+        for memory in self.all_memories() {
+            memory.missed = 0.0;
+            memory.read_ahead = 0.0;
+        }
+    }
+
+    /// Simulates an access.
+    pub fn access(&mut self, access: &Access) {
+        if access.kind == Kind::Read {
+            self.counts.requested += access.pages;
+        }
+        let end = access.first.saturating_add(access.pages);
+        for page in access.first..end {
+            if self.rate.has(access.file, page) {
+                self.page(access.file, page, access.kind, page == access.first);
+            }
+        }
+        if access.kind == Kind::Read && end > access.first {
+            let recent = self.recent_of(access.file);
+            *recent = Some((access.file, end - 1));
+        }
+    }
+
+    fn page(&mut self, file: u64, page: u64, kind: Kind, is_first: bool) {
+        if kind == Kind::Remove {
+            self.remove(file, page);
+            return;
+        }
+        let Some(slot) = self.slot(file, page) else {
+            return;
+        };
+        let weight = 1.0 / self.rate.share();
+        match kind {
+            Kind::Remove => {}
+            Kind::Read => {
+                let continues = is_first && *self.recent_of(file) == Some((file, page));
+                let touch = if continues { Touch::Uses } else { Touch::Marks };
+                for memory in self.all_memories() {
+                    if memory.lists.access(slot, touch) == Found::Miss {
+                        memory.missed += weight;
+                    }
+                }
+                match self.stack.access(slot) {
+                    Some(distance) => self.distances.add(distance as f64 * weight, weight),
+                    None => self.counts.first += weight,
+                }
+            }
+            Kind::Write => {
+                for lists in self.all_lists() {
+                    lists.access(slot, Touch::Uses);
+                }
+                self.stack.access(slot);
+            }
+            Kind::ReadAhead => {
+                for memory in self.all_memories() {
+                    if memory.lists.read_ahead(slot) {
+                        memory.read_ahead += weight;
+                    }
+                }
+            }
+        }
+        self.grow();
+    }
+
+    /// The page's slot; `None`: to make room for it the sample became smaller, and does not have it.
+    fn slot(&mut self, file: u64, page: u64) -> Option<u32> {
+        if let Some(slot) = self.slots.get(&(file, page)) {
+            return Some(*slot);
+        }
+        while self.slots.len() >= self.max_pages {
+            self.lower_rate();
+        }
+        if !self.rate.has(file, page) {
+            return None;
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.pages.push(None);
+                self.pages.len() as u32 - 1
+            }
+        };
+        self.pages[slot as usize] = Some((file, page));
+        self.slots.insert((file, page), slot);
+        Some(slot)
+    }
+
+    fn remove(&mut self, file: u64, page: u64) {
+        let Some(slot) = self.slots.remove(&(file, page)) else {
+            return;
+        };
+        self.pages[slot as usize] = None;
+        self.free.push(slot);
+        self.stack.forget(slot);
+        for lists in self.all_lists() {
+            lists.forget(slot);
+        }
+    }
+
+    /// Begins to simulate the next size when the pages in use no longer fit in it.
+    fn grow(&mut self) {
+        let rate = self.rate.share();
+        while self.unlimited.lists.resident() as f64 > self.next_size as f64 * rate {
+            let memory = self
+                .unlimited
+                .limited(self.next_size, self.page_bytes, rate);
+            if self.grid.len() == MAX_SIZES {
+                self.grid.remove(0);
+            }
+            self.grid.push(memory);
+            self.next_size = next_size(self.next_size);
+        }
+    }
+
+    fn recent_of(&mut self, file: u64) -> &mut Option<(u64, u64)> {
+        &mut self.recent[file as usize % RECENT_FILES]
+    }
+
+    fn all_memories(&mut self) -> impl Iterator<Item = &mut Memory> {
+        std::iter::once(&mut self.unlimited)
+            .chain(&mut self.given)
+            .chain(&mut self.grid)
+    }
+
+    fn all_lists(&mut self) -> impl Iterator<Item = &mut TwoLists> {
+        self.all_memories().map(|memory| &mut memory.lists)
+    }
+
+    /// The curve so far. `requested` is the number of pages that were requested, for a source that leaves out accesses
+    /// that are not in the sample; without it, the number that [`Estimator::access`] was given.
+    #[must_use]
+    pub fn curve(&self, requested: Option<u64>) -> Curve {
+        let requested = requested.unwrap_or(self.counts.requested);
+        // Hot pages fall into a sample or not: what the sample has too few or too many of are hits of any memory
+        // (SHARDS-adj). So misses are held against all requests and not against the sampled ones.
+        let ratio = |pages: f64| match requested {
+            0 => None,
+            requested => Some((pages / requested as f64).clamp(0.0, 1.0)),
+        };
+        let first = self.counts.first;
+        let mut points: Vec<Point> = self
+            .given
+            .iter()
+            .chain(&self.grid)
+            .map(|memory| {
+                let beyond = self.distances.beyond(memory.pages as f64);
+                Point {
+                    memory: Pages(memory.pages),
+                    is_given: memory.is_given,
+                    missed: Pages(memory.missed.round() as u64),
+                    read_ahead: Pages(memory.read_ahead.round() as u64),
+                    miss_ratio: ratio(memory.missed),
+                    lru_miss_ratio: ratio(beyond + first),
+                }
+            })
+            .collect();
+        points.sort_by_key(|point| (point.memory, !point.is_given));
+        points.dedup_by_key(|point| point.memory);
+        let footprint = self.unlimited.lists.resident() as f64 / self.rate.share();
+        Curve {
+            points,
+            requested: Pages(requested),
+            first: Pages(self.unlimited.missed.round() as u64),
+            floor: ratio(self.unlimited.missed),
+            footprint: Pages(footprint.round() as u64),
+            rate: self.rate,
+        }
+    }
+}

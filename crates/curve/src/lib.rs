@@ -1,0 +1,56 @@
+//! How much memory does a load on the page cache need? A miss-ratio curve from its accesses.
+//!
+//! An [`Estimator`] takes accesses (file, pages, read or write) and simulates memories of many sizes at once. Its
+//! [`Curve`] has the miss ratio of each: the pages that a device has to deliver, by the pages that programs request.
+//!
+//! ```
+//! use cachewise_curve::{Access, Estimator, Kind};
+//! use cachewise_units::{PageSize, Pages};
+//!
+//! let page_size = PageSize::new(4096).expect("a power of two");
+//! let mut estimator = Estimator::new(page_size, Estimator::MAX_PAGES);
+//! // A program reads 10,000 pages in turn, again and again.
+//! for _ in 0..10 {
+//!     for first in 0..10_000 {
+//!         estimator.access(&Access { file: 1, first, pages: 1, kind: Kind::Read });
+//!     }
+//! }
+//! let curve = estimator.curve(None);
+//! assert_eq!(curve.footprint, Pages(10_000));
+//! assert_eq!(curve.floor, Some(0.1), "the first round finds nothing");
+//! // Each page is evicted just before its next use, unless all fit.
+//! let half = curve.points.iter().find(|point| point.memory >= Pages(5_000)).expect("a size");
+//! assert_eq!(half.miss_ratio, Some(1.0));
+//! ```
+//!
+//! # Policy
+//! Each memory has the two lists of mm/vmscan.c and mm/workingset.c: pages enter the inactive list, a second read
+//! activates them, an evicted page that returns within the length of the active list is activated at once, and the
+//! active list shrinks while the inactive one is shorter than inactive_is_low() wants it. A memory is what
+//! pages of files have: that of a group without the memory of programs and of the kernel. Plain LRU stands beside it. Not simulated: folios of several pages as one unit, dirty pages that reclaim
+//! passes over, accessed bits of mapped pages, the generations of MGLRU.
+//!
+//! # Space
+//! Bounded, whatever the load: at most so many pages as [`Estimator::new`] allows are simulated. A load that uses more
+//! is sampled by a hash of its pages, at a rate that falls (SHARDS), and the sizes are scaled by the rate.
+//! [`Curve::rate`] says how far.
+//!
+//! # Layout
+//! - `access`: accesses, and the sample of them
+//! - `lists`: the kernel's two lists; `stack`: plain LRU of all sizes
+//! - `memory`: the sizes that are simulated
+//! - `estimator`: from accesses to a curve
+//! - `curve`: the result, its knee and its end
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod access;
+mod curve;
+mod estimator;
+mod lists;
+mod memory;
+mod stack;
+
+pub use access::{Access, BLOCK_PAGES, Kind, Rate};
+pub use curve::{BEND, Curve, ENOUGH, Point};
+pub use estimator::{Estimator, Given};

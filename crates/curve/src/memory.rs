@@ -1,0 +1,74 @@
+//! The sizes that are simulated.
+
+use crate::lists::TwoLists;
+
+/// Sizes of the grid for each power of two.
+const SIZES_PER_OCTAVE: u64 = 8;
+
+/// Sizes of the grid at most: six powers of two below the footprint.
+pub(crate) const MAX_SIZES: usize = 48;
+
+/// The smallest size of the grid, in pages.
+pub(crate) const SMALLEST: u64 = 256;
+
+/// The size of the grid after this one.
+pub(crate) fn next_size(pages: u64) -> u64 {
+    let octave = 1 << pages.ilog2();
+    pages + (octave / SIZES_PER_OCTAVE).max(1)
+}
+
+/// A simulated memory with what it missed.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    /// Its size, in pages.
+    pub(crate) pages: u64,
+    /// Asked for by the caller: it stays.
+    pub(crate) is_given: bool,
+    pub(crate) lists: TwoLists,
+    /// Requested pages that were not there, weighted by the sample's rate.
+    pub(crate) missed: f64,
+    /// Pages that readahead fetched.
+    pub(crate) read_ahead: f64,
+}
+
+impl Memory {
+    /// A memory without limit, so far.
+    pub(crate) fn unlimited() -> Self {
+        Memory {
+            pages: u64::MAX,
+            is_given: false,
+            lists: TwoLists::unlimited(),
+            missed: 0.0,
+            read_ahead: 0.0,
+        }
+    }
+
+    /// A memory of that size in which the same has happened so far as in this one.
+    pub(crate) fn limited(&self, pages: u64, page_bytes: u64, rate: f64) -> Self {
+        let mut memory = self.clone();
+        memory.resize(pages, page_bytes, rate);
+        memory
+    }
+
+    pub(crate) fn resize(&mut self, pages: u64, page_bytes: u64, rate: f64) {
+        self.pages = pages;
+        let gibibytes = pages.saturating_mul(page_bytes) >> 30;
+        self.lists.resize(pages, gibibytes, rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grid_has_eight_sizes_for_each_power_of_two() {
+        let mut sizes = vec![SMALLEST];
+        while sizes.len() < 17 {
+            sizes.extend(sizes.last().copied().map(next_size));
+        }
+        assert_eq!(sizes[8], 2 * SMALLEST);
+        assert_eq!(sizes[16], 4 * SMALLEST);
+        assert_eq!(sizes[9] - sizes[8], SMALLEST / 4);
+    }
+}
