@@ -17,11 +17,9 @@ pub struct Point {
     pub memory: Pages,
     /// The caller asked for this size.
     pub is_given: bool,
-    /// Requested pages that a device has to deliver.
-    pub missed: Pages,
-    /// Pages that readahead fetches and no program has requested.
-    pub read_ahead: Pages,
-    /// Missed pages by requested pages; `None`: nothing was requested.
+    /// Pages that devices have to deliver: requested ones, and those that readahead fetched although it need not.
+    pub fetched: Pages,
+    /// Fetched pages by requested pages, above 1 where readahead fetches in vain; `None`: nothing was requested.
     pub miss_ratio: Option<f64>,
     /// The same under exact LRU, for comparison: the kernel's two lists keep pages of loops longer.
     pub lru_miss_ratio: Option<f64>,
@@ -34,8 +32,8 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// Pages that were requested.
     pub requested: Pages,
-    /// Of these, pages that were requested for the first time: no memory avoids them.
-    pub first: Pages,
+    /// Pages that are fetched although memory has no limit: the first use of each.
+    pub fetched: Pages,
     /// The miss ratio of a memory without limit.
     pub floor: Option<f64>,
     /// Different pages in use.

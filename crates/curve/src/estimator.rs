@@ -43,7 +43,7 @@ pub struct Estimator {
 struct Counts {
     /// Requested, sampled or not.
     requested: u64,
-    /// Requested for the first time, weighted.
+    /// Requested or read ahead for the first time, weighted.
     first: f64,
 }
 
@@ -150,8 +150,7 @@ impl Estimator {
         self.counts = Counts::default();
         self.distances.clear();
         for memory in self.all_memories() {
-            memory.missed = 0.0;
-            memory.read_ahead = 0.0;
+            memory.fetched = 0.0;
         }
     }
 
@@ -188,13 +187,10 @@ impl Estimator {
                 let touch = if continues { Touch::Uses } else { Touch::Marks };
                 for memory in self.all_memories() {
                     if memory.lists.access(slot, touch) == Found::Miss {
-                        memory.missed += weight;
+                        memory.fetched += weight;
                     }
                 }
-                match self.stack.access(slot) {
-                    Some(distance) => self.distances.add(distance as f64 * weight, weight),
-                    None => self.counts.first += weight,
-                }
+                self.distance(slot, weight);
             }
             Kind::Write => {
                 for lists in self.all_lists() {
@@ -205,12 +201,21 @@ impl Estimator {
             Kind::ReadAhead => {
                 for memory in self.all_memories() {
                     if memory.lists.read_ahead(slot) {
-                        memory.read_ahead += weight;
+                        memory.fetched += weight;
                     }
                 }
+                self.distance(slot, weight);
             }
         }
         self.grow();
+    }
+
+    /// Notes how much memory LRU would have needed to have the page.
+    fn distance(&mut self, slot: u32, weight: f64) {
+        match self.stack.access(slot) {
+            Some(distance) => self.distances.add(distance as f64 * weight, weight),
+            None => self.counts.first += weight,
+        }
     }
 
     /// The page's slot; `None`: to make room for it the sample became smaller, and does not have it.
@@ -248,10 +253,10 @@ impl Estimator {
         }
     }
 
-    /// Begins to simulate the next size when the pages in use no longer fit in it.
+    /// Begins to simulate the next size when the pages in use fill it.
     fn grow(&mut self) {
         let rate = self.rate.share();
-        while self.unlimited.lists.resident() as f64 > self.next_size as f64 * rate {
+        while self.unlimited.lists.resident() as f64 >= self.next_size as f64 * rate {
             let memory = self
                 .unlimited
                 .limited(self.next_size, self.page_bytes, rate);
@@ -286,7 +291,7 @@ impl Estimator {
         // (SHARDS-adj). So misses are held against all requests and not against the sampled ones.
         let ratio = |pages: f64| match requested {
             0 => None,
-            requested => Some((pages / requested as f64).clamp(0.0, 1.0)),
+            requested => Some(pages / requested as f64),
         };
         let first = self.counts.first;
         let mut points: Vec<Point> = self
@@ -298,9 +303,8 @@ impl Estimator {
                 Point {
                     memory: Pages(memory.pages),
                     is_given: memory.is_given,
-                    missed: Pages(memory.missed.round() as u64),
-                    read_ahead: Pages(memory.read_ahead.round() as u64),
-                    miss_ratio: ratio(memory.missed),
+                    fetched: Pages(memory.fetched.round() as u64),
+                    miss_ratio: ratio(memory.fetched),
                     lru_miss_ratio: ratio(beyond + first),
                 }
             })
@@ -311,10 +315,158 @@ impl Estimator {
         Curve {
             points,
             requested: Pages(requested),
-            first: Pages(self.unlimited.missed.round() as u64),
-            floor: ratio(self.unlimited.missed),
+            fetched: Pages(self.unlimited.fetched.round() as u64),
+            floor: ratio(self.unlimited.fetched),
             footprint: Pages(footprint.round() as u64),
             rate: self.rate,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimator(max_pages: usize) -> Estimator {
+        Estimator::new(PageSize::new(4096).unwrap(), max_pages)
+    }
+
+    fn read(file: u64, first: u64, pages: u64) -> Access {
+        Access {
+            file,
+            first,
+            pages,
+            kind: Kind::Read,
+        }
+    }
+
+    /// Pages of a file by a distribution that prefers low numbers, spread over the file.
+    fn skewed(random: &mut fastrand::Rng, pages: u64) -> u64 {
+        let rank = (random.f64().powi(4) * pages as f64) as u64;
+        rank.wrapping_mul(7919) % pages
+    }
+
+    #[test]
+    fn sizes_follow_the_footprint() {
+        let mut estimator = estimator(1 << 16);
+        estimator.access(&read(1, 0, 20_000));
+        let curve = estimator.curve(None);
+        assert!(curve.points.len() <= Estimator::MAX_SIZES);
+        let largest = curve.points.last().unwrap().memory.0;
+        assert!((17_000..20_000).contains(&largest), "{largest}");
+        assert!(curve.points.first().unwrap().memory.0 <= 512);
+        assert_eq!(curve.footprint, Pages(20_000));
+        assert_eq!(curve.floor, Some(1.0), "each page was read once");
+    }
+
+    #[test]
+    fn size_that_begins_late_equals_one_that_was_there_from_the_start() {
+        let mut estimator = estimator(1 << 16);
+        estimator.memory(Pages(4096));
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..60_000 {
+            estimator.access(&read(1, skewed(&mut random, 10_000), 1));
+        }
+        let given = &estimator.given[0];
+        let late = estimator.grid.iter().find(|memory| memory.pages == 4096);
+        assert_eq!(late.unwrap().fetched, given.fetched);
+        assert!(given.fetched > 1000.0);
+    }
+
+    #[test]
+    fn sample_agrees_with_all_pages() {
+        let sizes = [2_000, 8_000, 20_000].map(Pages);
+        let [all, sampled] = [1 << 17, 6_000].map(|max_pages| {
+            let mut estimator = estimator(max_pages);
+            for size in sizes {
+                estimator.memory(size);
+            }
+            let mut random = fastrand::Rng::with_seed(5);
+            for number in 0..400_000 {
+                if number == 200_000 {
+                    estimator.start();
+                }
+                estimator.access(&read(1, skewed(&mut random, 40_000), 1));
+            }
+            estimator.curve(None)
+        });
+        assert_eq!(all.rate, Rate::ALL);
+        assert!(sampled.rate.share() <= 0.25, "{:?}", sampled.rate);
+        for size in sizes {
+            let [one, other] = [&all, &sampled].map(|curve| {
+                let point = curve.points.iter().find(|point| point.memory == size);
+                *point.unwrap()
+            });
+            let apart =
+                |one: Option<f64>, other: Option<f64>| (one.unwrap() - other.unwrap()).abs();
+            assert!(
+                apart(one.miss_ratio, other.miss_ratio) < 0.02,
+                "{one:?} {other:?}"
+            );
+            assert!(
+                apart(one.lru_miss_ratio, other.lru_miss_ratio) < 0.02,
+                "{one:?} {other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn hundred_million_pages_take_bounded_space() {
+        const MAX_PAGES: usize = 4096;
+        let mut estimator = estimator(MAX_PAGES);
+        for request in 0..100_000 {
+            estimator.access(&read(request / 1000, request % 1000 * 1000, 1000));
+        }
+        assert_eq!(estimator.counts.requested, 100_000_000);
+        assert!(estimator.slots.len() <= MAX_PAGES);
+        assert!(estimator.pages.len() <= MAX_PAGES, "slots are used again");
+        assert!(estimator.grid.len() <= Estimator::MAX_SIZES);
+        for memory in estimator.all_memories() {
+            assert!(memory.lists.slots() <= MAX_PAGES);
+        }
+        let footprint = estimator.curve(None).footprint.0;
+        assert!(
+            (90_000_000..110_000_000).contains(&footprint),
+            "{footprint}"
+        );
+    }
+
+    #[test]
+    fn written_page_is_read_without_a_miss() {
+        let mut estimator = estimator(1024);
+        let write = Access {
+            kind: Kind::Write,
+            ..read(1, 0, 10)
+        };
+        estimator.access(&write);
+        estimator.access(&read(1, 0, 10));
+        let curve = estimator.curve(None);
+        assert_eq!((curve.requested, curve.floor), (Pages(10), Some(0.0)));
+    }
+
+    #[test]
+    fn removed_pages_leave_room() {
+        let mut estimator = estimator(1024);
+        estimator.access(&read(1, 0, 100));
+        let remove = Access {
+            kind: Kind::Remove,
+            ..read(1, 0, 100)
+        };
+        estimator.access(&remove);
+        assert_eq!(estimator.curve(None).footprint, Pages(0));
+    }
+
+    #[test]
+    fn readahead_that_is_read_is_fetched_once() {
+        let mut estimator = estimator(1024);
+        let ahead = Access {
+            kind: Kind::ReadAhead,
+            ..read(1, 0, 8)
+        };
+        estimator.access(&ahead);
+        estimator.access(&read(1, 0, 4));
+        let curve = estimator.curve(None);
+        assert_eq!(curve.fetched, Pages(8), "half of it is never read");
+        assert_eq!(curve.floor, Some(2.0), "fetched pages by requested ones");
     }
 }

@@ -144,6 +144,12 @@ impl TwoLists {
         self.inactive.pages.saturating_mul(self.ratio) < self.active.pages
     }
 
+    /// Slots that have memory.
+    #[cfg(test)]
+    pub(crate) fn slots(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Uses a page.
     pub(crate) fn access(&mut self, slot: u32, touch: Touch) -> Found {
         let index = slot as usize;

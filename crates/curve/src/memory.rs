@@ -25,10 +25,8 @@ pub(crate) struct Memory {
     /// Asked for by the caller: it stays.
     pub(crate) is_given: bool,
     pub(crate) lists: TwoLists,
-    /// Requested pages that were not there, weighted by the sample's rate.
-    pub(crate) missed: f64,
-    /// Pages that readahead fetched.
-    pub(crate) read_ahead: f64,
+    /// Pages that were not there, weighted by the sample's rate: requested ones, and those that readahead fetched.
+    pub(crate) fetched: f64,
 }
 
 impl Memory {
@@ -38,8 +36,7 @@ impl Memory {
             pages: u64::MAX,
             is_given: false,
             lists: TwoLists::unlimited(),
-            missed: 0.0,
-            read_ahead: 0.0,
+            fetched: 0.0,
         }
     }
 
