@@ -13,22 +13,29 @@ pub fn columns() -> String {
         .collect();
     let others: Vec<&Field> = others
         .into_iter()
-        .filter(|field| !field.is_of(&Row::of_file()) && !field.is_of_measurement_only())
+        .filter(|field| !field.is_of(&Row::of_file()))
+        .filter(|field| !field.is_of_measurement_only() && !field.is_of_sizing_only())
         .collect();
     let of_measurements: Vec<&Field> = FIELDS
         .iter()
         .filter(|field| field.is_of_measurement_only())
+        .collect();
+    let of_sizes: Vec<&Field> = FIELDS
+        .iter()
+        .filter(|field| field.is_of_sizing_only())
         .collect();
     format!(
         "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
          Only of a file or a directory, in `files` and the commands that act on files:\n{}\n\
          Only of a file, a process or a control group, in `top` and the reports of `run`:\n{}\n\
          Only of a measurement, in `bench`, which has those of `stat` too:\n{}\n\
+         Only of a memory size, in `size`:\n{}\n\
          `cachewise cpu columns` and `cachewise tier columns` list those of the other programs.\n",
         listed(&of_stat),
         listed(&of_files),
         listed(&others),
-        listed(&of_measurements)
+        listed(&of_measurements),
+        listed(&of_sizes)
     )
 }
 

@@ -130,19 +130,6 @@ impl Estimator {
         for memory in self.given.iter_mut().chain(&mut self.grid) {
             memory.resize(memory.pages, page_bytes, rate);
         }
-        for lists in self.all_lists() {
-            lists.scale_flushed();
-        }
-    }
-
-    /// The kernel flushes its statistics, as it does every two seconds. Between two flushes it goes by the lengths that
-    /// the lists had at the first of them: refaults are compared with an old length, and the active list shrinks although
-    /// it is shorter by now, or does not although it is longer. A caller that knows the times of accesses calls this
-    /// first of all and then every two seconds of theirs. For one that does not, the lengths are always current.
-    pub fn flush_statistics(&mut self) {
-        for lists in self.all_lists() {
-            lists.flush();
-        }
     }
 
     /// Begins to count here: what was simulated so far has filled the memories.

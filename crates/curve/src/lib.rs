@@ -43,6 +43,7 @@
 //! - `curve`: the result, its knee and its end
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![forbid(unsafe_code)]
 
 mod access;
 mod curve;

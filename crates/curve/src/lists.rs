@@ -45,13 +45,6 @@ const EMPTY: List = List {
     pages: 0,
 };
 
-/// The lists as the kernel's statistics have them.
-#[derive(Debug, Clone, Copy)]
-struct Flushed {
-    active: u64,
-    inactive_is_low: bool,
-}
-
 /// The result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -76,8 +69,6 @@ pub(crate) struct TwoLists {
     nodes: Vec<Node>,
     inactive: List,
     active: List,
-    /// The lists at the last flush of statistics; `None`: their current state counts.
-    flushed: Option<Flushed>,
     /// Active pages that are to be deactivated, less than one.
     share: f64,
     /// The kernel's nonresident_age: evictions and activations so far.
@@ -97,7 +88,6 @@ impl TwoLists {
             nodes: Vec::new(),
             inactive: EMPTY,
             active: EMPTY,
-            flushed: None,
             share: 0.0,
             age: 0,
             capacity: u64::MAX,
@@ -124,22 +114,9 @@ impl TwoLists {
         self.inactive.pages + self.active.pages
     }
 
-    /// Takes over the current state of the lists: workingset_test_recent() and inactive_is_low() go by that until the
-    /// next call.
-    pub(crate) fn flush(&mut self) {
-        self.flushed = Some(Flushed {
-            active: self.active.pages,
-            inactive_is_low: self.inactive_is_low(),
-        });
-    }
-
-    /// Half of the pages have been forgotten.
-    pub(crate) fn scale_flushed(&mut self) {
-        if let Some(flushed) = &mut self.flushed {
-            flushed.active /= 2;
-        }
-    }
-
+    /// The kernel takes both lengths, also where it compares a refault distance, from statistics that are up to two seconds
+    /// old. Simulated so, the results for loads with loops were farther from real ones, by 1.9 points instead of 1.3 on the
+    /// average of 20 runs: the phase of the flushes is not known.
     fn inactive_is_low(&self) -> bool {
         self.inactive.pages.saturating_mul(self.ratio) < self.active.pages
     }
@@ -215,10 +192,7 @@ impl TwoLists {
         // The page is charged before it is inserted.
         self.reclaim(1);
         let distance = self.age.wrapping_sub(node.previous);
-        let active = self
-            .flushed
-            .map_or(self.active.pages, |flushed| flushed.active);
-        if node.evicted && u64::from(distance) <= active {
+        if node.evicted && u64::from(distance) <= self.active.pages {
             self.age = self.age.wrapping_add(1);
             self.push(slot, Place::Active);
         } else {
@@ -233,9 +207,8 @@ impl TwoLists {
             return;
         }
         let goal = self.capacity.saturating_sub(self.batch);
-        let flushed = self.flushed.map(|flushed| flushed.inactive_is_low);
         while self.resident() > goal {
-            if flushed.unwrap_or_else(|| self.inactive_is_low()) {
+            if self.inactive_is_low() {
                 // Both lists are scanned in proportion to their lengths.
                 self.share += self.active.pages as f64 / self.inactive.pages.max(1) as f64;
                 while self.share >= 1.0 && self.deactivate() {
@@ -393,28 +366,6 @@ mod tests {
         assert_eq!(lists.access(10, Touch::Marks), Found::Miss);
         assert_eq!(lists.nodes[10].place, Place::Active);
         assert!(lists.active.pages >= active, "it is added to the list");
-    }
-
-    #[test]
-    fn refault_is_compared_with_the_flushed_length() {
-        let mut lists = limited(8);
-        lists.flush();
-        for slot in 0..4 {
-            lists.access(slot, Touch::Marks);
-            lists.access(slot, Touch::Marks);
-        }
-        for slot in 10..16 {
-            lists.access(slot, Touch::Marks);
-        }
-        lists.access(10, Touch::Marks);
-        assert_eq!(
-            lists.nodes[10].place,
-            Place::Inactive,
-            "no active page was known"
-        );
-        lists.flush();
-        lists.access(11, Touch::Marks);
-        assert_eq!(lists.nodes[11].place, Place::Active);
     }
 
     #[test]

@@ -25,6 +25,7 @@
 //! - `sparse`: groups of numbers that most rows do not have.
 //! - `shown`: columns of tables, and the order of their rows.
 //! - `measure`: numbers of a measurement.
+//! - `sizing`: numbers of a simulated memory size.
 //! - `system`: numbers of the machine or a control group.
 //! - `interval`, `parts`, `lost`: what was counted in one interval, of a run too, and what was lost; `interval_sum`: sums of them.
 //! - `group_memory`: limits of control groups, and their room for page cache.
@@ -73,6 +74,7 @@ mod row;
 mod row_laws;
 mod run;
 mod shown;
+mod sizing;
 mod source;
 mod sparse;
 mod statistics;
@@ -117,6 +119,7 @@ pub use row_laws::{
 };
 pub use run::{Run, Surroundings};
 pub use shown::{ORDER, Part, STAT_COLUMNS, Shown, TablePlace};
+pub use sizing::{SIZE_COLUMNS, Sizing};
 pub use source::{Backend, Source};
 pub use sparse::{FieldGroup, SparseFields};
 pub use statistics::{Figures, Gap, GapKind, Spread, Stall, Statistics};

@@ -13,7 +13,7 @@ pub struct Lost {
 
 impl Lost {
     /// Every kind: its name in machine formats, and what it does to the numbers.
-    pub const KINDS: [(&'static str, &'static str); 12] = [
+    pub const KINDS: [(&'static str, &'static str); 13] = [
         (
             "rows",
             "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
@@ -54,6 +54,10 @@ impl Lost {
         (
             "forgotten",
             "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
+        ),
+        (
+            "accesses",
+            "accesses that no simulated memory has seen, more having come than was simulated in time",
         ),
         (
             "contradictions",

@@ -89,6 +89,8 @@ reasons! {
     SizeSeenLast, "size_seen_last", "the size when the file was last examined", was "as it was when the file was last looked at";
     /// A rule needs exact counts and has estimates.
     OnlyEstimated, "only_estimated", "estimates are not enough", was "estimates prove nothing";
+    /// A simulation of other memory sizes, not a count.
+    Simulated, "simulated", "simulated, not counted";
     /// No group is at a memory limit of its own.
     NoLimitReached, "no_limit_reached", "no control group reached a limit of its own", was "no control group came up against a limit of its own";
     /// No sample of the recording has the field.

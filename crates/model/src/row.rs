@@ -18,6 +18,7 @@ use crate::measure::Measurement;
 use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
 use crate::reason::Reason;
 use crate::residency::Residency;
+use crate::sizing::Sizing;
 use crate::sparse::SparseFields;
 use crate::system::System;
 
@@ -36,6 +37,8 @@ pub struct Row {
     pub system: SparseFields<System>,
     /// Numbers of a measurement.
     pub measurement: SparseFields<Measurement>,
+    /// Numbers of a simulated memory size.
+    pub sizing: SparseFields<Sizing>,
     /// Length of the interval; zero for rows without one.
     pub elapsed: Duration,
     /// Page size of the counted pages; `None` if unknown.
@@ -182,6 +185,20 @@ impl Row {
             },
             system: SparseFields::default(),
             ..system
+        }
+    }
+
+    /// A row of a simulated memory size without values, for its fields.
+    #[must_use]
+    pub fn of_sizing() -> Row {
+        Row {
+            labels: Labels {
+                note: Measured::Missing(NOT_YET),
+                ..Labels::default()
+            },
+            ledger: Ledger::all_missing(NOT_APPLICABLE),
+            sizing: Sizing::all_missing(NOT_YET).into(),
+            ..Row::default()
         }
     }
 

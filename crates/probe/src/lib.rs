@@ -5,7 +5,8 @@
 //! bypasses the page cache. [`cachewise_model::Counter`] defines the numbers; `hits + misses = requested pages` holds
 //! for every row.
 //!
-//! The probe is not a tracer: it sums up events in the kernel and sends none of them. It changes nothing that it
+//! The probe is not a tracer: it sums up events in the kernel and sends none of them, unless [`Options::accesses`] asks
+//! for a sample of accesses. It changes nothing that it
 //! watches, and leaves nothing behind: the kernel removes its programs with the process.
 //!
 //! ```no_run
@@ -37,6 +38,7 @@
 //! - `intervals`: state between snapshots that each cover an interval of their own
 //! - `record`: structures of the kernel as bytes
 //! - `table`: reading whole maps
+//! - [`accesses`]: accesses one by one, from another ring buffer
 //! - `names`: records of files from the ring buffer
 //! - [`snapshot`]: the counts of a probe
 //! - [`census`]: every inode of the machine that has pages in the cache
@@ -46,6 +48,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod accesses;
 mod back_end;
 pub mod bare;
 pub mod census;
@@ -70,6 +73,7 @@ pub use cachewise_kstat::{Device, Error as KernelError, Kernel, Mounts};
 pub use cachewise_model::{Counter, EvictionCause, Ledger};
 pub use cachewise_units::{Bytes, Pages};
 
+pub use accesses::{Access, AccessKind, Accesses};
 pub use back_end::BackEnd;
 pub use census::Census;
 pub use error::{BpfError, Error, ErrorKind};

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, ProgramInput, libbpf_sys};
 
+use crate::accesses::{EVERY_BLOCK, THRESHOLD};
 use crate::back_end::BackEnd;
 use crate::error::Error;
 use crate::groups::{GROUPS, Group, Means, needless_groups};
@@ -252,6 +253,15 @@ impl Programs {
             self.make_overflow_rows()?;
         }
         let maps = &self.skeleton().maps;
+        if options.accesses {
+            maps.sample
+                .update(
+                    &THRESHOLD.to_ne_bytes(),
+                    &EVERY_BLOCK.to_ne_bytes(),
+                    MapFlags::ANY,
+                )
+                .map_err(map_error)?;
+        }
         for file in &options.files {
             let any_generation = FileId {
                 major: file.major,
@@ -532,6 +542,12 @@ fn configure(
         .into_iter()
         .try_for_each(|map| map.set_max_entries(1))
     };
+    let sized = sized.and_then(|()| match options.accesses {
+        true => Ok(()),
+        false => maps
+            .accesses
+            .set_max_entries(cachewise_sys::page_size().bytes().0 as u32),
+    });
     sized.map_err(|source| Error::Map {
         operation: "size the probe's tables",
         source: source.into(),
@@ -560,6 +576,7 @@ fn configure(
     config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
     config.intervals = (rows && options.intervals).into();
     config.times = options.has_times().into();
+    config.accesses = options.accesses.into();
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

@@ -72,6 +72,9 @@ pub struct Options {
     pub outside: bool,
     /// Measure what tasks wait for, with [`Detail::Rows`]; costs some 0.3 us each time that a task in scope waits.
     pub times: bool,
+    /// Send accesses one by one ([`Probe::accesses`](crate::Probe::accesses)), for a simulation of other sizes of memory.
+    /// Takes 8 MiB of kernel memory, and makes each request more expensive.
+    pub accesses: bool,
     /// Permitted back-ends, preferred in the order of [`BackEnd::ALL`].
     pub back_ends: Vec<BackEnd>,
 }
@@ -124,6 +127,7 @@ impl Options {
             intervals: false,
             outside: false,
             times: false,
+            accesses: false,
             back_ends: BackEnd::ALL.into(),
         }
     }

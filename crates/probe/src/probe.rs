@@ -9,6 +9,7 @@ use cachewise_model::{Counter, Ledger, Measured, Missing, Reason};
 use cachewise_units::Pages;
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
+use crate::accesses::Accesses;
 use crate::back_end::BackEnd;
 use crate::error::Error;
 use crate::groups::GROUPS;
@@ -153,6 +154,22 @@ impl Probe {
                     .next(),
             }
         })
+    }
+
+    /// The accesses of watched processes from now on, with [`Options::accesses`]. Call it once: each access is read by one
+    /// of several callers.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give out its ring, as without that option.
+    pub fn accesses(&self) -> Result<Accesses, Error> {
+        let maps = &self.programs.skeleton().maps;
+        let open = |map| {
+            MapHandle::try_from(map).map_err(|source: libbpf_rs::Error| Error::Map {
+                operation: "open the ring of accesses",
+                source: source.into(),
+            })
+        };
+        Accesses::open(open(&maps.accesses)?, open(&maps.sample)?)
     }
 
     /// Everything counted so far; or since the last snapshot, with [`Options::intervals`].

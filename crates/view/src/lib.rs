@@ -36,7 +36,7 @@
 //! - `checkup`: capabilities and findings of a machine, the output of `doctor`.
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
-//! - `plot`: curves, as SVG and as text.
+//! - `plot`: curves of latency, as SVG and as text; `miss_plot`: of miss ratios.
 //! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `layout`: columns and lines of
 //!   tables. `labelled`: metrics of
 //!   several objects.
@@ -52,6 +52,7 @@ mod json;
 mod labelled;
 mod layout;
 mod metrics;
+mod miss_plot;
 mod number;
 mod plot;
 mod report;
@@ -65,6 +66,7 @@ pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::labelled_metrics;
 pub use metrics::{Exposition, Labels, Metric, MetricNumber};
+pub use miss_plot::{miss_svg, miss_text};
 pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use report::{

@@ -195,7 +195,7 @@ pub fn openapi() -> Json {
 fn schemas() -> Json {
     let mut row: Map<String, Json> = FIELDS
         .iter()
-        .filter(|field| !field.is_of_measurement_only())
+        .filter(|field| !field.is_of_measurement_only() && !field.is_of_sizing_only())
         .map(|field| (field.id.to_owned(), of_field(field)))
         .collect();
     let names = json!({ "type": "array", "items": { "type": "string" } });

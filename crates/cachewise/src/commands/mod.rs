@@ -16,6 +16,7 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod size;
 pub mod snapshot;
 pub mod stat;
 pub mod top;
@@ -47,6 +48,7 @@ use record::arguments::Record;
 use report::arguments::Report;
 use run::arguments::Run;
 use serve::arguments::Serve;
+use size::arguments::Size;
 use snapshot::arguments::Snapshot;
 use stat::arguments::Stat;
 use top::arguments::Top;
@@ -72,6 +74,8 @@ pub struct Cli {
 pub enum Command {
     /// Run or follow a program and report how it used the page cache.
     Run(Run),
+    /// Show how much memory a program, group or machine needs for its files: miss ratios by memory size.
+    Size(Box<Size>),
     /// Show hits and misses of the whole machine, one row per interval.
     Stat(Stat),
     /// Show page-cache use live, by process, file, control group or device.
@@ -152,6 +156,10 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Run(arguments) => match arguments.check() {
             Ok(()) => run::run(arguments),
             Err((kind, reason)) => Ok(about::answer(&usage_error("run", kind, reason))),
+        },
+        Command::Size(arguments) => match arguments.check() {
+            Ok(()) => size::size(&arguments),
+            Err((kind, reason)) => Ok(about::answer(&usage_error("size", kind, reason))),
         },
         Command::Stat(arguments) => stat::stat(arguments),
         Command::Top(arguments) => top::top(*arguments),

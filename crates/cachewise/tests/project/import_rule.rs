@@ -125,6 +125,7 @@ const RULES: [Rule; 18] = [
             "model",
             "probe",
             "residency",
+            "curve",
             "view",
             "tui",
             "recording",

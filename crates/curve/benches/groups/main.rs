@@ -11,7 +11,6 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use cachewise_curve::{Access, Estimator, Kind};
 use cachewise_units::{PageSize, Pages};
@@ -21,14 +20,13 @@ const PAGE: u64 = 4096;
 const FILE_PAGES: u64 = 200 << 8;
 const READS: u64 = 400_000;
 const SEED: u64 = 11;
+/// Runs of each load in each size: with loops, no two are alike.
+const RUNS: u32 = 3;
 /// Sizes, in percent of the file.
 const PERCENT: [u64; 4] = [25, 50, 75, 100];
 
 /// Pages that each CPU may keep charged in advance: MEMCG_CHARGE_BATCH.
 const STOCK: u64 = 64;
-
-/// The kernel flushes the statistics of groups every two seconds.
-const FLUSH: Duration = Duration::from_secs(2);
 
 /// A memory group of one's own, removed at the end.
 struct Group(PathBuf);
@@ -82,8 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     out.sync_all()?;
     println!(
-        "{:<14} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "load", "memory", "really", "curve", "error", "LRU"
+        "{:<14} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "load", "memory", "really", "spread", "curve", "error", "LRU", "error"
     );
     let cpus = std::thread::available_parallelism()?.get() as u64;
     for load in LOADS {
@@ -92,27 +90,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         for percent in PERCENT {
             let size = FILE_PAGES * percent / 100;
-            rustix::fs::fadvise(&out, 0, None, rustix::fs::Advice::DontNeed)?;
-            let group = Group::new(size * PAGE)?;
-            let child = Command::new(std::env::current_exe()?)
-                .args([
-                    "--child".as_ref(),
-                    group.0.as_os_str(),
-                    file.as_os_str(),
-                    load.name.as_ref(),
-                ])
-                .output()?;
-            let text = String::from_utf8_lossy(&child.stdout);
-            let really = Really::of_text(&text)
-                .ok_or_else(|| String::from_utf8_lossy(&child.stderr).into_owned())?;
-            let reserve = really.other_bytes.div_ceil(PAGE) + STOCK * cpus / 2;
-            let (curve, lru) = predicted(load, size - reserve, &really.flushes);
+            let (mut sum, mut most, mut least, mut other) = (0.0, 0.0_f64, 1.0_f64, 0);
+            for _ in 0..RUNS {
+                rustix::fs::fadvise(&out, 0, None, rustix::fs::Advice::DontNeed)?;
+                let group = Group::new(size * PAGE)?;
+                let child = Command::new(std::env::current_exe()?)
+                    .args([
+                        "--child".as_ref(),
+                        group.0.as_os_str(),
+                        file.as_os_str(),
+                        load.name.as_ref(),
+                    ])
+                    .output()?;
+                let text = String::from_utf8_lossy(&child.stdout);
+                let really = Really::of_text(&text)
+                    .ok_or_else(|| String::from_utf8_lossy(&child.stderr).into_owned())?;
+                sum += really.miss_ratio;
+                most = most.max(really.miss_ratio);
+                least = least.min(really.miss_ratio);
+                other = really.other_bytes;
+            }
+            let really = sum / f64::from(RUNS);
+            let reserve = other.div_ceil(PAGE) + STOCK * cpus / 2;
+            let (curve, lru) = predicted(load, size - reserve);
             println!(
-                "{:<14} {:>4} MiB {:>8.4} {curve:>8.4} {:>+8.4} {lru:>8.4}",
+                "{:<14} {:>4} MiB {really:>8.4} {:>8.4} {curve:>8.4} {:>+8.4} {lru:>8.4} {:>+8.4}",
                 load.name,
                 size >> 8,
-                really.miss_ratio,
-                curve - really.miss_ratio
+                most - least,
+                curve - really,
+                lru - really
             );
         }
     }
@@ -120,15 +127,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Simulates a load in a memory of that size; returns the miss ratios of the kernel's lists and of LRU.
-fn predicted(load: Load, size: u64, flushes: &[u64]) -> (f64, f64) {
+fn predicted(load: Load, size: u64) -> (f64, f64) {
     let page_size = PageSize::new(PAGE as u32).expect("a power of two");
     let mut estimator = Estimator::new(page_size, Estimator::MAX_PAGES);
     estimator.memory(Pages(size));
-    let mut flushes = flushes.iter().peekable();
     for (number, page) in (0..READS).zip(load.pages(FILE_PAGES, SEED)) {
-        if flushes.next_if_eq(&&number).is_some() {
-            estimator.flush_statistics();
-        }
         if number == READS / 2 {
             estimator.start();
         }
@@ -150,19 +153,11 @@ struct Really {
     miss_ratio: f64,
     /// Bytes of the group that are no pages of files.
     other_bytes: u64,
-    /// Numbers of reads at which the kernel's statistics were two seconds older.
-    flushes: Vec<u64>,
 }
 
 impl Really {
     fn to_text(&self) -> String {
-        let flushes = self.flushes.iter().map(u64::to_string).collect::<Vec<_>>();
-        format!(
-            "{} {} {}",
-            self.miss_ratio,
-            self.other_bytes,
-            flushes.join(" ")
-        )
+        format!("{} {}", self.miss_ratio, self.other_bytes)
     }
 
     fn of_text(text: &str) -> Option<Really> {
@@ -170,7 +165,6 @@ impl Really {
         Some(Really {
             miss_ratio: words.next()?.parse().ok()?,
             other_bytes: words.next()?.parse().ok()?,
-            flushes: words.map(str::parse).collect::<Result<_, _>>().ok()?,
         })
     }
 }
@@ -181,16 +175,10 @@ fn really(load: Load, file: &str, group: &Path) -> std::io::Result<Really> {
     let mut buffer = [0; PAGE as usize];
     let mut before = 0;
     let mut other = 0;
-    let mut flushes = vec![0];
-    let mut flushed = Instant::now();
     for (number, page) in (0..READS).zip(load.pages(FILE_PAGES, SEED)) {
         if number == READS / 2 {
             before = read_bytes()?;
             other = other_bytes(group)?;
-        }
-        if flushed.elapsed() >= FLUSH {
-            flushed += FLUSH;
-            flushes.push(number);
         }
         file.read_exact_at(&mut buffer, page * PAGE)?;
     }
@@ -198,7 +186,6 @@ fn really(load: Load, file: &str, group: &Path) -> std::io::Result<Really> {
     Ok(Really {
         miss_ratio: missed as f64 / (READS - READS / 2) as f64,
         other_bytes: other,
-        flushes,
     })
 }
 

@@ -4,12 +4,13 @@
 //!
 //! # Layout
 //! - `general`: labels, derived numbers, gauges; `counters`: the counters of [`crate::Counter`].
-//! - `residency`, `system`, `measurement`: the numbers of these groups.
+//! - `residency`, `system`, `measurement`, `sizing`: the numbers of these groups.
 
 mod counters;
 mod general;
 mod measurement;
 mod residency;
+mod sizing;
 mod system;
 
 use crate::counter::Counter;
@@ -18,6 +19,7 @@ use counters::COUNTER_FIELDS;
 use general::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
 use measurement::MEASUREMENT_FIELDS;
 use residency::RESIDENCY_FIELDS;
+use sizing::SIZING_FIELDS;
 use system::{PRESSURE_FIELDS, SYSTEM_FIELDS};
 
 impl Field {
@@ -25,6 +27,12 @@ impl Field {
     #[must_use]
     pub fn is_of_measurement_only(&self) -> bool {
         MEASUREMENT_FIELDS.iter().any(|field| field.id == self.id)
+    }
+
+    /// Whether only rows of simulated memory sizes can have the field.
+    #[must_use]
+    pub fn is_of_sizing_only(&self) -> bool {
+        SIZING_FIELDS.iter().any(|field| field.id == self.id)
     }
 }
 
@@ -35,12 +43,13 @@ const FIELD_COUNT: usize = LABEL_FIELDS.len()
     + GAUGE_FIELDS.len()
     + SYSTEM_FIELDS.len()
     + PRESSURE_FIELDS.len()
-    + MEASUREMENT_FIELDS.len();
+    + MEASUREMENT_FIELDS.len()
+    + SIZING_FIELDS.len();
 
 /// Every field.
 pub static FIELDS: [Field; FIELD_COUNT] = {
     // `concat` on arrays is not const, hence the loop.
-    let parts: [&[Field]; 8] = [
+    let parts: [&[Field]; 9] = [
         &LABEL_FIELDS,
         &COUNTER_FIELDS,
         &DERIVED_FIELDS,
@@ -49,6 +58,7 @@ pub static FIELDS: [Field; FIELD_COUNT] = {
         &SYSTEM_FIELDS,
         &PRESSURE_FIELDS,
         &MEASUREMENT_FIELDS,
+        &SIZING_FIELDS,
     ];
     let mut all = [LABEL_FIELDS[0]; FIELD_COUNT];
     let (mut next, mut part) = (0, 0);

@@ -52,6 +52,13 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	return true;
 }
 
+/* Notes pages that are inserted ahead of a read. */
+static __always_inline void insert_ahead(struct address_space *mapping, u64 lo, u64 hi)
+{
+	ahead_set(mapping, lo, hi);
+	access_pages((u64)mapping, lo, hi, ACCESS_AHEAD);
+}
+
 /* Starts to collect the inserts of a read, until an event confirms them. */
 static __always_inline void pending_open(struct task_state *state, struct inode *inode, u64 m, u64 serial,
 					 u32 nr, const struct row_key *key, u64 account)
@@ -183,7 +190,7 @@ ONCE int book_insert(struct task_state *state)
 			return 0;
 		}
 		ADD(ledger, prefetch_pages, pages);
-		ahead_set(mapping, lo, hi);
+		insert_ahead(mapping, lo, hi);
 		return 0;
 	}
 	/* splice(2) has no number: do not take its writes for the read of the call before */
@@ -289,12 +296,12 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	state->pending_miss += inside - again;
 	state->pending_ahead += pages - inside + again;
 	if (!inside) {
-		ahead_set(mapping, lo, hi);
+		insert_ahead(mapping, lo, hi);
 	} else if (pages > inside) {
 		if (lo < from)
-			ahead_set(mapping, lo, from - 1);
+			insert_ahead(mapping, lo, from - 1);
 		if (hi > to)
-			ahead_set(mapping, to + 1, hi);
+			insert_ahead(mapping, to + 1, hi);
 	}
 	return 0;
 }
@@ -386,6 +393,10 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			return 0;
 	}
 	wasted = ahead_take(mapping, lo, hi);
+	/* truncated or deleted: in no memory, whatever its size, would they have stayed */
+	if (config.accesses && (!READ(mapping, host, i_nlink) ||
+				lo << config.page_shift >= READ(mapping, host, i_size)))
+		access_pages(m, lo, hi, ACCESS_REMOVE);
 	left[watch_slot(READ(mapping, host, i_ino))]++;
 	file_of(READ(mapping, host), &key.file);
 	if (!is_wanted(&key.file))

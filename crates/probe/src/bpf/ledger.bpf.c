@@ -18,6 +18,7 @@
 #include "file.h"
 #include "naming.h"
 #include "account.h"
+#include "access.h"
 #include "prefetch.h"
 #include "again.h"
 #include "fetch.h"

@@ -185,6 +185,15 @@ struct file_record {
 	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
 };
 
+/* An access to pages of a file, for `cachewise_curve`. */
+enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE };
+struct access {
+	u64 file; /* a hash of its id */
+	u64 first;
+	u32 pages;
+	u32 kind;
+};
+
 enum scope { SCOPE_SYSTEM, SCOPE_TREE };
 enum detail { DETAIL_TOTALS, DETAIL_ROWS };
 
@@ -203,6 +212,8 @@ struct config {
 	u32 by_sys_exit; /* reads are counted at the end of system calls */
 	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
+	u32 accesses;	 /* accesses are sent one by one */
+	u32 padding;
 	u64 cgroup_id;
 };
 

@@ -24,6 +24,8 @@ ONCE int count_read(struct task_state *state)
 	if (read->tally.reached)
 		read->tally.used = ahead_use(state);
 	book_read(task, mapping, &read->tally);
+	if (read->tally.reached)
+		access_pages(read->mapping, read->start, read->end, ACCESS_READ);
 	if (read->rangeless) {
 		state->event_inode = (u64)READ(mapping, host);
 		mark_rangeless_read(state);
@@ -119,6 +121,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		ADD(ledger, read_hit_pages, pages - state->pending_miss);
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
+		access_pages(state->pending.mapping, state->pending_lo, state->pending_hi, ACCESS_READ);
 		mapping = PLAIN(address_space, (void *)state->pending.mapping);
 		state->read_result.call = state->pending;
 		open_result(&state->read_result, READ(mapping, host), state->pending_account);
@@ -388,7 +391,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	 * The fast path: a request for one page, with nothing pending for its mapping. It is complete
 	 * with this event, so no state of the task is needed.
 	 */
-	if (index != last || *watch_of(READ(mapping, host, i_ino)))
+	if (config.accesses || index != last || *watch_of(READ(mapping, host, i_ino)))
 		goto full;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);

@@ -29,6 +29,8 @@ ONCE int count_write(struct write *write)
 	ADD(ledger, write_bytes, write->end - write->pos);
 	if (last_page >= write->first_page)
 		ADD(ledger, write_pages, last_page - write->first_page + 1);
+	access_pages((u64)READ(PLAIN(inode, (void *)write->inode), i_mapping), write->first_page, last_page,
+		     ACCESS_WRITE);
 	return 0;
 }
 

@@ -1,0 +1,190 @@
+//! `size`: how much memory does this need? A curve of miss ratios by memory size, from accesses.
+//!
+//! # Layout
+//! - `room`: the limit that holds, and the memory beside the page cache
+//! - `watcher`: the thread that simulates; `shown`: its result for people and programs
+
+pub mod arguments;
+mod room;
+mod shown;
+mod watcher;
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cachewise_cli::child::{self, StartError, not_started, status_of};
+use cachewise_cli::interrupt::Interrupt;
+use cachewise_cli::output::{FAILED, Sink, Stream, Whole, explain, is_broken_pipe, tell};
+use cachewise_kstat::{Cgroup, Kernel};
+use cachewise_model::{Counter, SIZE_COLUMNS};
+use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_units::{Period, escaped};
+
+use crate::account;
+use crate::columns::fields;
+use crate::commands::top::look_of;
+use crate::machine::{self, Followed};
+use arguments::Size;
+use room::Room;
+use shown::Shown;
+use watcher::Watcher;
+
+/// How often the end of a process that is watched is looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Watches and shows the curve.
+pub fn size(arguments: &Size) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let stream = match arguments.command[..] {
+        [] => Stream::Stdout,
+        _ => Stream::Stderr,
+    };
+    let sink = Sink::open_whole(&arguments.output, stream)?;
+    let svg = match &arguments.svg {
+        Some(path) => {
+            let cannot = || format!("cannot create the plot {}", escaped(path));
+            Some(Whole::begin(path).with_context(cannot)?)
+        }
+        None => None,
+    };
+    let followed = arguments.pid.map(Followed::open).transpose()?;
+    let group = group(arguments, &kernel)?;
+    let room = match arguments.all {
+        true => Room::of_machine(&kernel)?,
+        false => Room::of_group(&kernel, group.as_ref())?,
+    };
+    let mut probe = attach(arguments, &kernel)?;
+    let watcher = Watcher::start(
+        probe.accesses()?,
+        room,
+        &arguments.memory,
+        arguments.warm_up.map(Period::get),
+    )?;
+    let ended = match watch(arguments, &kernel, &mut probe, followed.as_ref())? {
+        ControlFlow::Continue(ended) => ended,
+        ControlFlow::Break(status) => return Ok(status),
+    };
+    let seen = watcher.finish()?;
+    let mut notes: Vec<String> = probe.notes().into_iter().map(str::to_owned).collect();
+    let snapshot = probe.snapshot()?;
+    // The probe is detached before the result is written: it costs other programs time.
+    drop(probe);
+    let faults = snapshot.total[Counter::FaultRequests];
+    if faults > 0 {
+        notes.push(format!(
+            "mapped files: {faults} page faults; touches of mapped pages are not seen, so that the curve is a lower bound of \
+             what is read"
+        ));
+    }
+    let shown = Shown::of(&seen, notes, account::lost(&snapshot));
+    let columns = match &arguments.columns {
+        Some(columns) => columns.0.clone(),
+        None => fields(&SIZE_COLUMNS),
+    };
+    let blocks = !look_of(arguments.output.color, false).ascii;
+    let written = shown.write(sink, &columns, blocks).and_then(|()| {
+        let Some(svg) = svg else {
+            return Ok(());
+        };
+        let text = shown.svg().context("cannot draw the plot")?;
+        svg.write(text.as_bytes()).context("cannot write the plot")
+    });
+    let is_lossy = !shown.lost.is_empty();
+    finish(written, ended, is_lossy)
+}
+
+/// The control group whose memory counts; `None`: that of the machine.
+fn group(arguments: &Size, kernel: &Kernel) -> Result<Option<Cgroup>> {
+    if arguments.all {
+        return Ok(None);
+    }
+    if let Some(path) = &arguments.cgroup {
+        let group = kernel
+            .resolve_cgroup(path)
+            .context("cannot watch a control group")?;
+        return Ok(Some(group));
+    }
+    let pid = arguments.pid.unwrap_or_else(std::process::id);
+    kernel
+        .cgroup_of(pid)
+        .with_context(|| format!("cannot read the control group of process {pid}"))
+}
+
+fn attach(arguments: &Size, kernel: &Kernel) -> Result<Probe> {
+    let scope = match arguments.pid {
+        Some(pid) => Scope::Process(pid),
+        None if arguments.command.is_empty() => Scope::System,
+        None => Scope::Children,
+    };
+    let mut options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(kernel),
+        mounted_only: true,
+        accesses: true,
+        ..Options::new(scope, Detail::Totals)
+    };
+    if let Some(path) = &arguments.cgroup {
+        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
+    }
+    match Probe::attach(&options) {
+        Ok(probe) => Ok(probe),
+        Err(cachewise_probe::Error::NoProcess(pid)) => {
+            bail!("process {pid} ended before it could be watched")
+        }
+        Err(error @ cachewise_probe::Error::PidNamespace) => Err(error.into()),
+        Err(error) => bail!(
+            "accesses cannot be watched: {}",
+            machine::why_no_probe(error)
+        ),
+    }
+}
+
+/// The status to end with if all goes well.
+type Ended = ExitCode;
+
+/// Waits for the end of what is watched; breaks if there was nothing to watch.
+fn watch(
+    arguments: &Size,
+    kernel: &Kernel,
+    probe: &mut Probe,
+    followed: Option<&Followed>,
+) -> Result<ControlFlow<ExitCode, Ended>> {
+    if let [program, ..] = &arguments.command[..] {
+        return match child::run(kernel, &arguments.command, || probe.end_thread()) {
+            Ok(course) => Ok(ControlFlow::Continue(ExitCode::from(status_of(
+                course.exit,
+            )))),
+            Err(StartError::Start(error)) => Ok(ControlFlow::Break(not_started(program, &error))),
+            Err(StartError::Other(error)) => Err(error),
+        };
+    }
+    let interrupt = Interrupt::catch()?;
+    let end = arguments
+        .duration
+        .map(|duration| Instant::now() + duration.get());
+    loop {
+        let left = end.map_or(POLL, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() || followed.is_some_and(Followed::has_ended) {
+            return Ok(ControlFlow::Continue(ExitCode::SUCCESS));
+        }
+        if interrupt.wait_for(left.min(POLL))? {
+            let status = interrupt.status().unwrap_or(ExitCode::FAILURE);
+            return Ok(ControlFlow::Continue(status));
+        }
+    }
+}
+
+/// The status of a command is ours, whatever became of its curve.
+fn finish(written: Result<()>, ended: Ended, is_lossy: bool) -> Result<ExitCode> {
+    match written {
+        Ok(()) if is_lossy && ended == ExitCode::SUCCESS => Ok(ExitCode::from(FAILED)),
+        Ok(()) => Ok(ended),
+        Err(error) if is_broken_pipe(&error) => Ok(ended),
+        Err(error) if ended == ExitCode::SUCCESS => Err(error),
+        Err(error) => {
+            tell(&explain(&error));
+            Ok(ended)
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The memory that holds for what is watched: its limit, and the part of it that pages of files can have.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy, Kernel};
+use cachewise_units::{Bytes, PageSize, Pages};
+
+/// Pages that each CPU may keep charged in advance: MEMCG_CHARGE_BATCH. On the average half of them.
+const STOCK: u64 = 64;
+
+/// Memory with its limit.
+pub struct Room {
+    kernel: Kernel,
+    /// A control group, with the directory whose files say how much memory it uses; `None`: the machine.
+    group: Option<(Hierarchy, CgroupFiles)>,
+    /// The limit, and its name.
+    pub limit: Option<(Bytes, String)>,
+    /// The most memory so far that was not of pages of files.
+    other: Option<Bytes>,
+}
+
+impl Room {
+    /// That of a control group: the tightest limit of it and those above; without a limit that of the machine.
+    pub fn of_group(kernel: &Kernel, group: Option<&Cgroup>) -> Result<Room> {
+        let hierarchy = kernel
+            .cgroup_hierarchy()
+            .context("cannot read control groups")?;
+        let limit = match group {
+            Some(group) => kernel
+                .memory_limit(group)
+                .context("cannot read the memory limit")?,
+            None => None,
+        };
+        let mut room = Room::of_machine(kernel)?;
+        let directory: Option<PathBuf> = match (&limit, group) {
+            (Some(limit), _) => limit.path.parent().map(Path::to_owned),
+            (None, Some(group)) if group.name != "/" => Some(group.path.clone()),
+            (None, _) => None,
+        };
+        let Some(directory) = directory else {
+            return Ok(room);
+        };
+        if let Some(limit) = limit {
+            let path = limit.path.display();
+            room.limit = Some((limit.bytes, format!("limit in {path}")));
+        }
+        room.group = Some((hierarchy, CgroupFiles::once(directory)));
+        Ok(room)
+    }
+
+    /// That of the whole machine.
+    pub fn of_machine(kernel: &Kernel) -> Result<Room> {
+        let memory = kernel
+            .meminfo()
+            .context("cannot read the state of memory")?;
+        Ok(Room {
+            kernel: kernel.clone(),
+            group: None,
+            limit: Some((memory.total, "memory of this machine".into())),
+            other: None,
+        })
+    }
+
+    /// Looks again how much memory is not of pages of files.
+    pub fn refresh(&mut self) {
+        let other = match &mut self.group {
+            Some((hierarchy, files)) => files.memory(hierarchy).ok().flatten().and_then(|memory| {
+                let files = memory.active_file? + memory.inactive_file?;
+                Some(Bytes(memory.used?.0.saturating_sub(files.0)))
+            }),
+            None => self.kernel.meminfo().ok().and_then(|memory| {
+                let files = memory.active_file? + memory.inactive_file?;
+                Some(Bytes(
+                    memory.total.0.saturating_sub(memory.free.0 + files.0),
+                ))
+            }),
+        };
+        self.other = self.other.max(other);
+    }
+
+    /// Memory that is not of pages of files, with what CPUs keep in advance; `None`: unknown.
+    pub fn other(&self, page: PageSize) -> Option<Bytes> {
+        let stock = match self.group {
+            Some(_) => {
+                let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+                Pages(STOCK * cpus / 2).bytes(page)
+            }
+            None => Bytes(0),
+        };
+        self.other.map(|other| other + stock)
+    }
+
+    /// Pages of files that fit into so much memory beside the rest of it.
+    pub fn cache_in(&self, memory: Bytes, page: PageSize) -> Pages {
+        let other = self.other(page).unwrap_or_default();
+        Pages(memory.0.saturating_sub(other.0) / Pages(1).bytes(page).0)
+    }
+}

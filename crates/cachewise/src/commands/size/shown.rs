@@ -1,0 +1,325 @@
+//! Output of `size`: an answer in a sentence, a plot, a table.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use cachewise_cli::output::{Sink, tell};
+use cachewise_curve::{Curve, Point};
+use cachewise_model::{Field, Labels, Ledger, Lost, Measured, NOT_APPLICABLE, Reason, Row, Sizing};
+use cachewise_units::{Bytes, PageSize, Pages, Ratio};
+use cachewise_view::{
+    Format, PlotLine, PlotMark, RowOptions, RowWriter, lost_text, miss_svg, miss_text,
+};
+
+use super::watcher::Seen;
+
+/// Rows of a table on a terminal beside the marked ones, about.
+const ROWS: usize = 14;
+
+/// A result with what is to be said of it.
+pub struct Shown<'a> {
+    seen: &'a Seen,
+    page: PageSize,
+    /// Sentences, the answer first.
+    pub answer: Vec<String>,
+    pub notes: Vec<String>,
+    /// Events of the probe that were lost, and accesses.
+    pub lost: Vec<Lost>,
+}
+
+impl<'a> Shown<'a> {
+    pub fn of(seen: &'a Seen, mut notes: Vec<String>, mut lost: Vec<Lost>) -> Shown<'a> {
+        if seen.lost > 0 {
+            lost.push(Lost::new("accesses", seen.lost));
+        }
+        let mut shown = Shown {
+            seen,
+            page: cachewise_sys::page_size(),
+            answer: Vec::new(),
+            notes: Vec::new(),
+            lost,
+        };
+        shown.answer = shown.answered();
+        shown.notes = shown.noted();
+        shown.notes.append(&mut notes);
+        shown
+    }
+
+    fn curve(&self) -> &Curve {
+        &self.seen.curve
+    }
+
+    /// The limit for a size of the page cache.
+    fn memory_of(&self, cache: Pages) -> Option<Bytes> {
+        let other = self.seen.room.other(self.page)?;
+        Some(cache.bytes(self.page) + other)
+    }
+
+    fn size(&self, point: &Point) -> String {
+        let cache = point.memory.bytes(self.page);
+        match self.memory_of(point.memory) {
+            Some(memory) => format!("{memory} ({cache} of it page cache)"),
+            None => format!("{cache} of page cache"),
+        }
+    }
+
+    fn limit(&self) -> Option<(Point, &str)> {
+        let (bytes, name) = self.seen.room.limit.as_ref()?;
+        let cache = self.seen.room.cache_in(*bytes, self.page);
+        let mut points = self.curve().points.iter();
+        let point = points.find(|point| point.is_given && point.memory == cache)?;
+        Some((*point, name))
+    }
+
+    fn answered(&self) -> Vec<String> {
+        let curve = self.curve();
+        let mut lines = Vec::new();
+        let Some(floor) = curve.floor else {
+            return vec!["no reads through the page cache were seen: nothing was simulated".into()];
+        };
+        match curve.enough() {
+            Some(enough) => lines.push(format!(
+                "{} avoids 95 % of the misses that memory can avoid: then {} of requested pages come from devices",
+                self.size(&enough),
+                percent(enough.miss_ratio)
+            )),
+            None => lines.push(format!(
+                "memory makes no difference: {} of requested pages are read for the first time",
+                percent(Some(floor))
+            )),
+        }
+        if let Some(knee) = curve.knee() {
+            lines.push(format!(
+                "the curve bends at {}: {} (farthest below the line between its ends)",
+                self.size(&knee),
+                percent(knee.miss_ratio)
+            ));
+        }
+        if let Some((limit, name)) = self.limit() {
+            let memory = self.memory_of(limit.memory).unwrap_or_default();
+            lines.push(format!(
+                "{name}, {memory}: {} of requested pages come from devices",
+                percent(limit.miss_ratio)
+            ));
+        }
+        lines
+    }
+
+    fn noted(&self) -> Vec<String> {
+        let curve = self.curve();
+        let mut notes = Vec::new();
+        if let Some(floor) = curve.floor {
+            notes.push(format!(
+                "{} of {} requested pages were read for the first time while watched: no memory avoids these, unless they were \
+                 resident before",
+                percent(Some(floor)),
+                curve.requested
+            ));
+        }
+        if curve.rate.share() < 1.0 {
+            notes.push(format!(
+                "a sample of 1 in {:.0} pages was simulated; some {} different pages were in use",
+                1.0 / curve.rate.share(),
+                curve.footprint
+            ));
+        }
+        if self.seen.is_cold {
+            notes.push("it ended before --warm-up was over: all accesses are counted".into());
+        }
+        if uses_generations() {
+            notes.push(
+                "this kernel evicts by generations (MGLRU), and the simulation by active and inactive lists".into(),
+            );
+        }
+        notes
+    }
+
+    fn marks_of(&self, point: &Point) -> String {
+        let is = |other: Option<Point>| other.is_some_and(|other| other.memory == point.memory);
+        let limit = self.limit();
+        let mut marks: Vec<String> = Vec::new();
+        if let Some((limit, name)) = limit
+            && limit.memory == point.memory
+        {
+            marks.push(format!("<- {name}"));
+        } else if point.is_given {
+            marks.push("<- --memory".into());
+        }
+        if is(self.curve().knee()) {
+            marks.push("<- knee".into());
+        }
+        if is(self.curve().enough()) {
+            marks.push("<- 95 %".into());
+        }
+        marks.join(" ")
+    }
+
+    fn row(&self, point: &Point) -> Row {
+        let simulated = |number| Measured::Estimated(number, Reason::Simulated);
+        let requested = self.curve().requested.0;
+        let lru = point
+            .lru_miss_ratio
+            .map(|ratio| (ratio * requested as f64).round() as u64);
+        Row {
+            labels: Labels {
+                note: Measured::Exact(self.marks_of(point)),
+                ..Labels::default()
+            },
+            ledger: Ledger::all_missing(NOT_APPLICABLE),
+            sizing: Sizing {
+                memory_bytes: match self.memory_of(point.memory) {
+                    Some(bytes) => Measured::Exact(bytes.0),
+                    None => Measured::not_offered(Reason::NoMemoryController),
+                },
+                page_cache_bytes: Measured::Exact(point.memory.bytes(self.page).0),
+                requested_pages: Measured::Exact(requested),
+                fetched_pages: simulated(point.fetched.0),
+                lru_fetched_pages: simulated(lru.unwrap_or_default()),
+            }
+            .into(),
+            elapsed: self.seen.elapsed,
+            page_size: Some(self.page),
+            ..Row::default()
+        }
+    }
+
+    /// Points of a table for people: the marked ones, and as many others as fit.
+    fn chosen(&self, all: bool) -> Vec<&Point> {
+        let points = &self.curve().points;
+        let each = if all {
+            1
+        } else {
+            points.len().div_ceil(ROWS).max(1)
+        };
+        let marked = |point: &Point| !self.marks_of(point).is_empty();
+        let numbered = points.iter().enumerate();
+        numbered
+            .filter(|(number, point)| number % each == 0 || marked(point))
+            .map(|(_, point)| point)
+            .collect()
+    }
+
+    /// Writes all of it.
+    pub fn write(&self, mut sink: Sink, columns: &[&'static Field], blocks: bool) -> Result<()> {
+        let name = sink.name().to_owned();
+        let cannot_write = || format!("cannot write to {name}");
+        let is_table = sink.format == Format::Table;
+        if is_table {
+            let width = sink.style.width;
+            let mut text = self.answer.join("\n") + "\n\n";
+            text += &miss_text(&self.line(), &self.plot_marks(), width, blocks);
+            text.push('\n');
+            sink.write_all(text.as_bytes()).with_context(cannot_write)?;
+        }
+        let rows: Vec<Row> = self
+            .chosen(!is_table)
+            .into_iter()
+            .map(|point| self.row(point))
+            .collect();
+        let options = RowOptions {
+            header_every: Some(usize::MAX),
+            ..sink.row_options()
+        };
+        let format = sink.format;
+        let mut writer = RowWriter::new(sink, format, columns, options);
+        for row in &rows {
+            writer.fit(row);
+        }
+        for row in &rows {
+            writer.write(row).with_context(cannot_write)?;
+        }
+        writer.set_lost(&self.lost);
+        // OpenMetrics has one row: that of the limit.
+        let limit = match format {
+            Format::OpenMetrics => self.limit().map(|(point, _)| self.row(&point)),
+            _ => None,
+        };
+        let mut sink = writer.finish(limit.as_ref()).with_context(cannot_write)?;
+        if is_table {
+            let text: String = self.said().map(|line| format!("{line}\n")).collect();
+            sink.write_all(format!("\n{text}").as_bytes())
+                .with_context(cannot_write)?;
+        } else {
+            for line in &self.answer {
+                tell(line);
+            }
+            for line in self.said() {
+                tell(&line);
+            }
+        }
+        sink.keep()
+    }
+
+    /// Notes and losses, a line each.
+    fn said(&self) -> impl Iterator<Item = String> {
+        let notes = self.notes.iter().map(|note| format!("note: {note}"));
+        notes.chain(self.lost.iter().map(lost_text))
+    }
+
+    fn line(&self) -> PlotLine {
+        self.line_of("active and inactive lists", |point| point.miss_ratio)
+    }
+
+    fn line_of(&self, name: &str, ratio: impl Fn(&Point) -> Option<f64>) -> PlotLine {
+        let points = self.curve().points.iter();
+        let footprint = self.curve().footprint;
+        // A limit far beyond the footprint would press the curve against the axis.
+        let points = points.filter(|point| point.memory.0 <= footprint.0 * 5 / 4);
+        PlotLine {
+            name: name.into(),
+            points: points
+                .filter_map(|point| {
+                    let bytes = point.memory.bytes(self.page);
+                    Some((bytes.0 as f64, ratio(point)?))
+                })
+                .collect(),
+        }
+    }
+
+    fn plot_marks(&self) -> Vec<PlotMark> {
+        let mark = |name: &str, point: Option<Point>| {
+            Some(PlotMark {
+                name: name.into(),
+                size: point?.memory.bytes(self.page).0 as f64,
+            })
+        };
+        let limit = self.limit();
+        let limit = limit.as_ref().map(|(point, _)| *point);
+        [
+            mark("your limit", limit),
+            mark("knee", self.curve().knee()),
+            mark("95 %", self.curve().enough()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The plot.
+    pub fn svg(&self) -> std::io::Result<String> {
+        let lines = [
+            self.line(),
+            self.line_of("LRU, for comparison", |point| point.lru_miss_ratio),
+        ];
+        let largest = lines[0].points.last().map_or(0.0, |point| point.0);
+        let mut marks = self.plot_marks();
+        marks.retain(|mark| mark.size <= largest * 1.5);
+        miss_svg(&lines, &marks)
+    }
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    let Some(ratio) = ratio else {
+        return "?".into();
+    };
+    const PARTS: f64 = 1e6;
+    let ratio = Ratio::of((ratio * PARTS).round() as u64, PARTS as u64);
+    ratio.map_or("?".into(), |ratio| format!("~{ratio}"))
+}
+
+/// Whether the kernel evicts by generations.
+fn uses_generations() -> bool {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
+    let bits = enabled.trim().trim_start_matches("0x");
+    u32::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 != 0)
+}

@@ -1,0 +1,53 @@
+//! Numbers of simulated memory sizes as columns.
+
+use cachewise_units::Pages;
+
+use crate::field::{Field, fields};
+use crate::kind::Kind;
+use crate::measured::{Measured, NOT_APPLICABLE};
+use crate::reason::Reason;
+use crate::row::Row;
+use crate::unit::Unit;
+use crate::value::Value;
+
+/// Bytes that devices deliver in a second; not offered for a row without time.
+fn fetched_per_second(row: &Row) -> Value {
+    let seconds = row.elapsed.as_secs_f64();
+    let pages = row.sizing.fetched_pages;
+    let Some(page) = row.page_size else {
+        return match pages.missing() {
+            Some(missing) => Measured::Missing(missing),
+            None => Measured::not_offered(Reason::PageSizeUnknown),
+        };
+    };
+    if seconds == 0.0 {
+        return Measured::Missing(pages.missing().unwrap_or(NOT_APPLICABLE));
+    }
+    pages
+        .map(|pages| (Pages(pages).bytes(page).0 as f64 / seconds).round() as u64)
+        .bytes()
+}
+
+pub(crate) const SIZING_FIELDS: [Field; 7] = fields! {
+    "size_memory_bytes", "MEMORY", [], Bytes, Gauge,
+        |row| row.sizing.memory_bytes.bytes(),
+        "Memory limit that is simulated: page cache of files, and the other memory of the control group as it is";
+    "size_page_cache_bytes", "CACHE", [], Bytes, Gauge,
+        |row| row.sizing.page_cache_bytes.bytes(),
+        "Part of that memory that pages of files can have";
+    "size_requested_pages", "SZ-REQUESTED", [], Pages, Gauge,
+        |row| row.sizing.requested_pages.pages(),
+        "Pages that reads and page faults requested";
+    "size_fetched_pages", "SZ-FETCHED", [], Pages, Gauge,
+        |row| row.sizing.fetched_pages.pages(),
+        "Pages that devices would deliver with that memory, readahead included";
+    "size_miss_ratio", "MISS%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.fetched_pages.ratio_of(row.sizing.requested_pages)),
+        "Pages that devices would deliver with that memory, by requested pages; above 100 % if readahead fetches in vain";
+    "size_fetched_per_second_bytes", "FETCH/s", [], Bytes, Gauge,
+        fetched_per_second,
+        "Bytes that devices would deliver in a second with that memory, at the present speed of the program";
+    "size_lru_miss_ratio", "LRU-MISS%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.lru_fetched_pages.ratio_of(row.sizing.requested_pages)),
+        "The same under exact LRU, for comparison";
+};

@@ -1,0 +1,48 @@
+//! Numbers of a memory size that was simulated.
+
+use crate::measured::{Count, Measured, NOT_APPLICABLE};
+use crate::sparse::FieldGroup;
+
+/// What a load would cost with so much memory.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the table of fields describes each")]
+pub struct Sizing {
+    pub memory_bytes: Count,
+    pub page_cache_bytes: Count,
+    pub requested_pages: Count,
+    pub fetched_pages: Count,
+    /// Fetched pages under exact LRU.
+    pub lru_fetched_pages: Count,
+}
+
+impl Sizing {
+    /// The same missing value for every number.
+    #[must_use]
+    pub const fn all_missing(missing: crate::Missing) -> Sizing {
+        Sizing {
+            memory_bytes: Measured::Missing(missing),
+            page_cache_bytes: Measured::Missing(missing),
+            requested_pages: Measured::Missing(missing),
+            fetched_pages: Measured::Missing(missing),
+            lru_fetched_pages: Measured::Missing(missing),
+        }
+    }
+}
+
+static ABSENT: Sizing = Sizing::all_missing(NOT_APPLICABLE);
+
+impl FieldGroup for Sizing {
+    fn absent() -> &'static Self {
+        &ABSENT
+    }
+}
+
+/// Default columns of `size`.
+pub const SIZE_COLUMNS: [&str; 6] = [
+    "size_memory_bytes",
+    "size_page_cache_bytes",
+    "size_miss_ratio",
+    "size_fetched_per_second_bytes",
+    "size_lru_miss_ratio",
+    "note",
+];

@@ -1,0 +1,177 @@
+//! Accesses one by one: a ring buffer, and the sample of blocks of pages that goes through it.
+
+use std::mem::{offset_of, size_of};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cachewise_units::Pages;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::error::Error;
+use crate::record::Raw;
+use crate::skeleton::types;
+
+/// The numbers of access.h.
+pub(crate) const THRESHOLD: u32 = 0;
+const REQUESTED: u32 = 1;
+const LOST: u32 = 2;
+
+/// A threshold that no hash reaches.
+pub(crate) const EVERY_BLOCK: u64 = 1 << 32;
+
+const BATCH: usize = 16_384;
+
+/// What an access does with its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessKind {
+    /// A read, or a fault on a page of a mapped file.
+    Read,
+    /// A buffered write.
+    Write,
+    /// Pages are inserted ahead of a read.
+    ReadAhead,
+    /// Pages leave the cache because their file is truncated or deleted.
+    Remove,
+}
+
+/// An access to pages of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// A hash of the file's [`FileId`](crate::FileId).
+    pub file: u64,
+    /// The first page.
+    pub first: u64,
+    /// Number of pages; not more than a block below a threshold of 2^32.
+    pub pages: u64,
+    /// What is done with them.
+    pub kind: AccessKind,
+}
+
+/// The accesses of watched processes. Another thread may read it than the probe's.
+pub struct Accesses {
+    ring: RingBuffer<'static>,
+    /// The callback of the ring adds to it.
+    arrived: Arc<Mutex<Vec<Access>>>,
+    sample: MapHandle,
+    // Dropped last: the ring is in it.
+    _map: MapHandle,
+}
+
+impl std::fmt::Debug for Accesses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accesses").finish_non_exhaustive()
+    }
+}
+
+impl Accesses {
+    pub(crate) fn open(map: MapHandle, sample: MapHandle) -> Result<Self, Error> {
+        let arrived = Arc::new(Mutex::new(Vec::with_capacity(BATCH)));
+        let inbox = Arc::clone(&arrived);
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&map, move |bytes| {
+            inbox
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(parse(bytes));
+            0
+        })
+        .map_err(map_error)?;
+        Ok(Accesses {
+            ring: ring.build().map_err(map_error)?,
+            arrived,
+            sample,
+            _map: map,
+        })
+    }
+
+    /// Waits until a quarter of the ring is full, and at most so long.
+    pub fn wait(&self, longest: Duration) {
+        // SAFETY: the descriptor is open as long as the ring, which outlives this call.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
+        let longest = Timespec::try_from(longest).ok();
+        // Interrupted or not: the caller reads what has come.
+        let _ = poll(&mut [PollFd::new(&ring, PollFlags::IN)], longest.as_ref());
+    }
+
+    /// Replaces `accesses` by those that have come, in the order of their CPUs' turns; at most [`Accesses::BATCH`] at once.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the ring cannot be read.
+    pub fn read(&self, accesses: &mut Vec<Access>) -> Result<(), Error> {
+        accesses.clear();
+        let read = self.ring.consume_raw_n(BATCH);
+        if read < 0 {
+            return Err(map_error(libbpf_rs::Error::from_raw_os_error(-read)));
+        }
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(accesses, &mut arrived);
+        Ok(())
+    }
+
+    /// Accesses that one call of [`Accesses::read`] returns at most.
+    pub const BATCH: usize = BATCH;
+
+    /// Samples blocks of eight pages whose hash, of 32 bits, is below this from now on: 2^32 is all of them, and the
+    /// default. `cachewise_curve::Rate` has the hash.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not take it.
+    pub fn set_threshold(&self, threshold: u64) -> Result<(), Error> {
+        self.sample
+            .update(
+                &THRESHOLD.to_ne_bytes(),
+                &threshold.to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(map_error)
+    }
+
+    /// The pages of all [`AccessKind::Read`] so far, whether they were sampled and arrived or not.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give it out.
+    pub fn requested(&self) -> Result<Pages, Error> {
+        self.number(REQUESTED).map(Pages)
+    }
+
+    /// The number of accesses so far that found the ring full.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give it out.
+    pub fn lost(&self) -> Result<u64, Error> {
+        self.number(LOST)
+    }
+
+    fn number(&self, number: u32) -> Result<u64, Error> {
+        let value = self.sample.lookup(&number.to_ne_bytes(), MapFlags::ANY);
+        let value = value.map_err(map_error)?.unwrap_or_default();
+        Ok(Raw::new(&value, "numbers of the sample", size_of::<u64>())?.u64(0))
+    }
+}
+
+/// One record; `None`: it is not as this crate was built to read it, which the size of the ring's records rules out.
+fn parse(bytes: &[u8]) -> Option<Access> {
+    let raw = Raw::new(bytes, "access", size_of::<types::access>()).ok()?;
+    let kind = match raw.u32(offset_of!(types::access, kind)) {
+        0 => AccessKind::Read,
+        1 => AccessKind::Write,
+        2 => AccessKind::ReadAhead,
+        3 => AccessKind::Remove,
+        _ => return None,
+    };
+    Some(Access {
+        file: raw.u64(offset_of!(types::access, file)),
+        first: raw.u64(offset_of!(types::access, first)),
+        pages: raw.u32(offset_of!(types::access, pages)).into(),
+        kind,
+    })
+}
+
+fn map_error(source: libbpf_rs::Error) -> Error {
+    Error::Map {
+        operation: "read the ring of accesses",
+        source: source.into(),
+    }
+}
