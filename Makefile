@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-tier package test-package setup
+.PHONY: help run test fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-size bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -76,6 +76,9 @@ bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop th
 bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C, and 15 sweeps with the other CPU busy
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
+
+bench-size: ## how exact the curves of `size` are: predicted miss ratios against memory groups, load by load; as root
+	$(CARGO) bench --locked -p cachewise-curve --bench groups
 
 bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE
 	@scripts/setup tier

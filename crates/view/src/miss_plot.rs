@@ -51,7 +51,10 @@ fn drawn(
     let largest = marks.iter().map(|mark| mark.size).fold(size, f64::max);
     let high = ratio * 1.05;
     let mut chart = ChartBuilder::on(&root)
-        .caption("pages from devices, by size of the page cache", ("sans-serif", 18))
+        .caption(
+            "pages from devices, by size of the page cache",
+            ("sans-serif", 18),
+        )
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(64)

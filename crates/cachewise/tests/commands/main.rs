@@ -35,6 +35,7 @@ mod run_command;
 mod run_evictions;
 mod run_follow;
 mod serve;
+mod size;
 mod stat;
 mod times;
 mod top;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let roles = [
         process_limit::be_without_clone3,
         unprivileged::be_without_bpf,
+        size::be_a_reader,
     ];
     if let Some(code) = roles.iter().find_map(|role| role()) {
         return code;
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         run_evictions,
         run_follow,
         serve,
+        size,
         stat,
         times,
         top,

@@ -12,12 +12,13 @@ use std::time::Duration;
 use crate::siblings::programs;
 
 /// Pages whose commands end by themselves and only need files that they make.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "compat.md",
     "drop.md",
     "install.md",
     "order.md",
     "run.md",
+    "size.md",
     "stat.md",
     "walkthroughs/block-cache.md",
     "walkthroughs/cpu-caches.md",

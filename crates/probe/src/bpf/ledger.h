@@ -213,7 +213,6 @@ struct config {
 	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u32 accesses;	 /* accesses are sent one by one */
-	u32 padding;
 	u64 cgroup_id;
 };
 

@@ -18,9 +18,10 @@ use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::{FAILED, Sink, Stream, Whole, explain, is_broken_pipe, tell};
 use cachewise_kstat::{Cgroup, Kernel};
-use cachewise_model::{Counter, SIZE_COLUMNS};
+use cachewise_model::{Counter, FIELDS, Row, SIZE_COLUMNS};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::{Period, escaped};
+use cachewise_view::Format;
 
 use crate::account;
 use crate::columns::fields;
@@ -55,6 +56,11 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         true => Room::of_machine(&kernel)?,
         false => Room::of_group(&kernel, group.as_ref())?,
     };
+    // A command gets its signals itself.
+    let interrupt = match arguments.command[..] {
+        [] => Some(Interrupt::catch()?),
+        _ => None,
+    };
     let mut probe = attach(arguments, &kernel)?;
     let watcher = Watcher::start(
         probe.accesses()?,
@@ -62,7 +68,10 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         &arguments.memory,
         arguments.warm_up.map(Period::get),
     )?;
-    let ended = match watch(arguments, &kernel, &mut probe, followed.as_ref())? {
+    let ended = match match &interrupt {
+        Some(interrupt) => ControlFlow::Continue(watch(arguments, followed.as_ref(), interrupt)?),
+        None => run(arguments, &kernel, &mut probe)?,
+    } {
         ControlFlow::Continue(ended) => ended,
         ControlFlow::Break(status) => return Ok(status),
     };
@@ -81,7 +90,11 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
     let shown = Shown::of(&seen, notes, account::lost(&snapshot));
     let columns = match &arguments.columns {
         Some(columns) => columns.0.clone(),
-        None => fields(&SIZE_COLUMNS),
+        None if sink.format == Format::Table => fields(&SIZE_COLUMNS),
+        None => {
+            let row = Row::of_sizing();
+            FIELDS.iter().filter(|field| field.is_of(&row)).collect()
+        }
     };
     let blocks = !look_of(arguments.output.color, false).ascii;
     let written = shown.write(sink, &columns, blocks).and_then(|()| {
@@ -140,43 +153,42 @@ fn attach(arguments: &Size, kernel: &Kernel) -> Result<Probe> {
     }
 }
 
-/// The status to end with if all goes well.
-type Ended = ExitCode;
-
-/// Waits for the end of what is watched; breaks if there was nothing to watch.
-fn watch(
+/// Runs the command; breaks with the status if it cannot be started.
+fn run(
     arguments: &Size,
     kernel: &Kernel,
     probe: &mut Probe,
-    followed: Option<&Followed>,
-) -> Result<ControlFlow<ExitCode, Ended>> {
-    if let [program, ..] = &arguments.command[..] {
-        return match child::run(kernel, &arguments.command, || probe.end_thread()) {
-            Ok(course) => Ok(ControlFlow::Continue(ExitCode::from(status_of(
-                course.exit,
-            )))),
-            Err(StartError::Start(error)) => Ok(ControlFlow::Break(not_started(program, &error))),
-            Err(StartError::Other(error)) => Err(error),
-        };
+) -> Result<ControlFlow<ExitCode, ExitCode>> {
+    match child::run(kernel, &arguments.command, || probe.end_thread()) {
+        Ok(course) => Ok(ControlFlow::Continue(ExitCode::from(status_of(
+            course.exit,
+        )))),
+        Err(StartError::Start(error)) => {
+            let program = arguments.command.first().cloned().unwrap_or_default();
+            Ok(ControlFlow::Break(not_started(&program, &error)))
+        }
+        Err(StartError::Other(error)) => Err(error),
     }
-    let interrupt = Interrupt::catch()?;
+}
+
+/// Waits until the time is over, the process ends or the user has seen enough; returns the status to end with.
+fn watch(arguments: &Size, followed: Option<&Followed>, interrupt: &Interrupt) -> Result<ExitCode> {
     let end = arguments
         .duration
         .map(|duration| Instant::now() + duration.get());
     loop {
         let left = end.map_or(POLL, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() || followed.is_some_and(Followed::has_ended) {
-            return Ok(ControlFlow::Continue(ExitCode::SUCCESS));
+            return Ok(ExitCode::SUCCESS);
         }
         if interrupt.wait_for(left.min(POLL))? {
-            let status = interrupt.status().unwrap_or(ExitCode::FAILURE);
-            return Ok(ControlFlow::Continue(status));
+            return Ok(interrupt.status().unwrap_or(ExitCode::FAILURE));
         }
     }
 }
 
 /// The status of a command is ours, whatever became of its curve.
-fn finish(written: Result<()>, ended: Ended, is_lossy: bool) -> Result<ExitCode> {
+fn finish(written: Result<()>, ended: ExitCode, is_lossy: bool) -> Result<ExitCode> {
     match written {
         Ok(()) if is_lossy && ended == ExitCode::SUCCESS => Ok(ExitCode::from(FAILED)),
         Ok(()) => Ok(ended),
