@@ -102,6 +102,6 @@ pub use threads::{
     check_threads, start_thread, start_thread_in, threads_of_process, until_released,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub use trace::{Call, MapAdvice, MappedFile, StoppedTask, TraceEnd, Traced};
+pub use trace::{Call, MapAdvice, MappedFile, OpenedFile, StoppedTask, TraceEnd, Traced};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};
 pub use uuid::file_system_uuid;

@@ -21,6 +21,10 @@ pub fn trials() -> Vec<Trial> {
         needs_root("refused::changed_files", changed_files_are_refused),
         needs_root("refused::failing_command", failing_command_is_refused),
         needs_root("restored::after_signals", restored_after_signals),
+        needs_root(
+            "restored::traced_command_ends_with_it",
+            traced_command_ends_with_it,
+        ),
         needs_root("answer::in_every_format", answer_in_every_format),
         plain("usage::unknown_fix", unknown_fix),
     ]
@@ -76,6 +80,8 @@ fn random_touches() {
             "{fix}: {with} bytes instead of {without}: {answer}"
         );
     }
+    let (waited, _) = means(&answer, "madvise=random", "waited_fault_seconds");
+    assert!(waited > 0.0, "cold faults wait: {answer}");
     let (without, with) = means(&answer, "fadvise=random", "device_read_bytes");
     assert!(
         with * 2.0 > without,
@@ -292,6 +298,15 @@ fn changed_files_are_refused() {
             .says(&text, "which they are")
             .says("--prepare", "the way out");
     }
+    fs::write(scratch.path("cold"), "x").expect("there is room");
+    evict(&scratch.path("cold"));
+    let cold = scratch.path("cold");
+    run(
+        &format!(": >{}; cat \"$0\" >/dev/null", cold.display()),
+        &[],
+    )
+    .expect(2, "nothing of it is cached, and nothing is written")
+    .says("called open with O_TRUNC", "it is emptied");
     run(&format!("cat \"$0\" >{old}"), &["--yes"]).expect(0, "it is wanted");
     let restore = format!("echo y >{old}");
     run(&format!("rm {old}"), &["--prepare", &restore]).expect(0, "it is restored before each run");
@@ -343,6 +358,33 @@ fn restored_after_signals() {
         }
         assert_eq!(mounted.readahead(), before, "{which:?}");
     }
+}
+
+/// The calls of a traced command fail without its tracer: it does not outlive it.
+fn traced_command_ends_with_it() {
+    let scratch = Scratch::new();
+    let mut command = try_fixes(&scratch, &["madvise=random"], &[]);
+    let pid_file = scratch.path("pid");
+    command
+        .args(["sh", "-c", "echo $$ >\"$0\"; exec sleep 60"])
+        .arg(&pid_file);
+    let started = Started::of(&mut command);
+    let pid = until("the command runs", || {
+        let text = fs::read_to_string(&pid_file).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    });
+    let alive = format!("/proc/{pid}/stat");
+    assert!(
+        fs::exists(&alive).is_ok_and(|is_there| is_there),
+        "it sleeps"
+    );
+    signal(started.pid(), Signal::KILL);
+    started.wait();
+    until("the command has ended", || {
+        let stat = fs::read_to_string(&alive).unwrap_or_default();
+        let is_gone = stat.is_empty() || stat.contains(") Z ");
+        is_gone.then_some(())
+    });
 }
 
 fn answer_in_every_format() {

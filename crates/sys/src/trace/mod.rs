@@ -28,11 +28,20 @@ use wait::{Report, Stop, Waited, wait};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// It opened a file, or set the flags of an open file.
-    Opened(RawFd),
+    Opened(OpenedFile),
     /// It mapped a file.
     Mapped(MappedFile),
     /// It removed, renamed, made or truncated a file: the name of the call.
     Changed(&'static str),
+}
+
+/// A file that was opened, or whose flags were set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenedFile {
+    /// Its descriptor.
+    pub file: RawFd,
+    /// Whether it was opened with O_TRUNC. Of openat2 that is not seen.
+    pub truncates: bool,
 }
 
 /// A mapping of a file.
@@ -275,10 +284,29 @@ impl Traced {
                 file: given[4] as RawFd,
                 is_program: is_program(given[2] as libc::c_int, given[3] as libc::c_int),
             }),
-            libc::SYS_fcntl => Call::Opened(given[0] as RawFd),
-            _ => Call::Opened(result as RawFd),
+            libc::SYS_fcntl => Call::Opened(OpenedFile {
+                file: given[0] as RawFd,
+                truncates: false,
+            }),
+            _ => Call::Opened(OpenedFile {
+                file: result as RawFd,
+                truncates: is_truncating(number, &given),
+            }),
         })
     }
+}
+
+/// Whether a call that opens a file empties it.
+fn is_truncating(number: libc::c_long, given: &[u64; 6]) -> bool {
+    let flags = match number {
+        libc::SYS_openat => given[2],
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => given[1],
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_creat => libc::O_TRUNC as u64,
+        _ => 0,
+    };
+    flags & libc::O_TRUNC as u64 != 0
 }
 
 /// Whether the end of a call is looked at: of fcntl only what sets flags, of mmap only what maps a file.

@@ -59,8 +59,8 @@ fn opened_file_is_shared_with_the_task() {
     };
     let mut seen = 0;
     let end = traced.wait(|task, call| {
-        if let Call::Opened(number) = call
-            && let Ok(fd) = task.descriptor(number)
+        if let Call::Opened(opened) = call
+            && let Ok(fd) = task.descriptor(opened.file)
             && same(&fd)
         {
             seen += 1;
@@ -131,6 +131,17 @@ fn changes_of_names_are_seen_if_they_succeed() {
         return;
     };
     assert!(none.is_empty(), "nothing changed: {none:?}");
+    let truncates = |script: &str| {
+        let traced = traced(&mut shell(script, &file))?;
+        let mut truncates = 0;
+        let end = traced.wait(|_, call| {
+            truncates += usize::from(matches!(call, Call::Opened(opened) if opened.truncates));
+        });
+        assert!(end.unwrap().status.success(), "{script}");
+        Some(truncates)
+    };
+    assert_eq!(truncates(": >\"$1.empty\""), Some(1), "O_TRUNC");
+    assert_eq!(truncates(": >>\"$1.empty\""), Some(0), "it is appended to");
     let renamed = changes("mv \"$1\" \"$1.new\" && rm \"$1.new\"").unwrap();
     assert_eq!(renamed.len(), 2, "{renamed:?}");
     assert!(renamed[0].starts_with("rename") && renamed[1].starts_with("unlink"));

@@ -23,8 +23,8 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Period;
 use cachewise_view::{Format, ReportOptions, write_report};
 
-use crate::options::fail_if;
 use crate::blame::Blame;
+use crate::options::fail_if;
 use crate::watch::groups::Groups;
 use crate::{account, machine};
 use arguments::Run;

@@ -18,7 +18,7 @@ use crate::comparison::{self, Change, Figure};
 use crate::machine;
 
 /// Compared fields, the leading one first.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 15] = [
     "device_read_bytes",
     "read_missed_pages",
     "readahead_pages",
@@ -27,6 +27,11 @@ const FIELDS: [&str; 10] = [
     "refault_pages",
     "direct_bytes",
     "evicted_pages",
+    "waited_missed_seconds",
+    "waited_refault_seconds",
+    "waited_in_flight_seconds",
+    "waited_fault_seconds",
+    "waited_direct_seconds",
     "cpu_seconds",
     "elapsed_seconds",
 ];

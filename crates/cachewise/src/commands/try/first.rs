@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Counter, EvictionCause, Exit, FileRow, Interval};
+use cachewise_model::{Counter, Eviction, EvictionCause, Exit, FileRow, Interval};
 use cachewise_units::escaped;
 
 use super::arguments::Try;
@@ -141,8 +141,15 @@ fn is_written(file: &FileRow) -> bool {
 /// Evictions show removed files that had pages, also where calls are not traced.
 fn is_unlinked(interval: &Interval) -> bool {
     let causes = [EvictionCause::Unlink, EvictionCause::Truncation];
+    // Other programs remove files that the command has read, too.
+    let is_own = |eviction: &&Eviction| {
+        let culprit = eviction.culprit.as_ref();
+        let pid = culprit.and_then(|culprit| culprit.pid.known());
+        pid.is_some_and(|pid| interval.processes.iter().any(|own| own.pid == Some(pid)))
+    };
     interval
         .evictions
         .iter()
+        .filter(is_own)
         .any(|eviction| causes.contains(&eviction.cause) && eviction.pages > 0)
 }

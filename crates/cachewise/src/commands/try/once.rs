@@ -52,6 +52,7 @@ pub fn once(
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(kernel),
         mounted_only: true,
+        times: true,
         ..Options::new(Scope::Children, Detail::Rows)
     };
     let mut probe = Probe::attach(&options)

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use cachewise_sys::{Call, MapAdvice, StoppedTask};
-use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl, fstatfs};
 
 /// Changes of files; the default changes nothing. Programs and libraries stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub struct Policy {
     /// Files are open without O_DIRECT.
     pub no_direct: bool,
 }
+
+/// The name of a change by open(2).
+const TRUNCATING: &str = "open with O_TRUNC";
 
 /// The calls of one run.
 #[derive(Debug, Default)]
@@ -39,7 +42,13 @@ impl Traces {
                 *self.changes.entry(name).or_default() += 1;
                 return;
             }
-            Call::Opened(number) => opened(policy, task, number),
+            Call::Opened(file) => {
+                // Devices are emptied without effect: `>/dev/null`.
+                if file.truncates && matches!(data_file(task, file.file), Ok(Some(_))) {
+                    *self.changes.entry(TRUNCATING).or_default() += 1;
+                }
+                opened(policy, task, file.file)
+            }
             Call::Mapped(map) => match policy.maps {
                 Some(advice) if !map.is_program => match data_file(task, map.file) {
                     Ok(Some(_)) => task.advise(map.address, map.length, advice).map(|()| true),
@@ -78,11 +87,23 @@ fn opened(policy: Policy, task: &StoppedTask, number: RawFd) -> io::Result<bool>
     Ok(is_changed)
 }
 
-/// A regular file that a task has open, and that is no library.
+/// File systems whose files are the kernel's: proc, sysfs, cgroup, cgroup2, debugfs, tracefs, bpf (statfs(2)).
+const OF_KERNEL: [i64; 7] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0xcafe_4a11,
+];
+
+/// A regular file that a task has open, and that is no library and none of the kernel's.
 fn data_file(task: &StoppedTask, number: RawFd) -> io::Result<Option<OwnedFd>> {
     let file = task.descriptor(number)?;
     let file = File::from(file);
-    if !file.metadata()?.is_file() {
+    let kind = fstatfs(&file)?.f_type;
+    if !file.metadata()?.is_file() || OF_KERNEL.contains(&kind) {
         return Ok(None);
     }
     let path: PathBuf = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
