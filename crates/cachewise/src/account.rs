@@ -551,6 +551,7 @@ mod tests {
             evictions: Vec::new(),
             culprits: HashMap::new(),
             direct_in_flight: 1,
+            changes: Vec::new(),
             // All of them by name: a new one is to be added here and to the list of kinds.
             lost: cachewise_probe::Lost {
                 rows: 1,

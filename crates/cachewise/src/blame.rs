@@ -159,6 +159,7 @@ mod tests {
             culprits: HashMap::new(),
             direct_in_flight: 0,
             lost: Lost::default(),
+            changes: Vec::new(),
         }
     }
 

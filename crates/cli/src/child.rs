@@ -68,11 +68,19 @@ impl From<Caught> for Event {
     }
 }
 
+/// A command of these words, of which there is at least one.
+#[must_use]
+pub fn command(words: &[OsString]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
 /// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that are not needed, and
 /// returns whether there were any.
 pub fn run(
     kernel: &Kernel,
-    command: &[OsString],
+    command: impl Fn() -> Command,
     end_threads: impl FnOnce() -> bool,
 ) -> Result<Course, StartError> {
     let (sender, events) = channel();
@@ -110,8 +118,8 @@ pub fn run(
 }
 
 /// Starts the command; where a limit on processes forbids it, once more without threads that can be spared.
-fn start(command: &[OsString], end_threads: impl FnOnce() -> bool) -> io::Result<Child> {
-    let spawn = || cachewise_sys::spawn_untouched(Command::new(&command[0]).args(&command[1..]));
+fn start(command: impl Fn() -> Command, end_threads: impl FnOnce() -> bool) -> io::Result<Child> {
+    let spawn = || cachewise_sys::spawn_untouched(&mut command());
     let before = threads_of_process();
     match spawn() {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && end_threads() => {

@@ -117,7 +117,7 @@ pub use row_laws::{
     DeviceUse, FileUse, device_laws, group_residency_law, mark_device, mark_residency,
     residency_law,
 };
-pub use run::{Run, Surroundings};
+pub use run::{Run, Surroundings, Verification};
 pub use shown::{ORDER, Part, STAT_COLUMNS, Shown, TablePlace};
 pub use sizing::{SIZE_COLUMNS, Sizing};
 pub use source::{Backend, Source};

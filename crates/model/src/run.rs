@@ -32,6 +32,24 @@ pub struct Run {
     pub groups_above: Vec<CgroupRow>,
     /// Checks of rows against independent counts; empty where they were not requested.
     pub row_laws: Vec<Law>,
+    /// The run repeated with a warm cache; `None` where it was not requested.
+    pub verification: Option<Verification>,
+}
+
+/// A run that was repeated with its files in the page cache, to compare its time with the prediction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verification {
+    /// It was repeated.
+    Done {
+        /// The predicted length, in seconds.
+        predicted_seconds: f64,
+        /// Its length.
+        measured_seconds: f64,
+        /// The time that it still spent on cold data.
+        cold_seconds: f64,
+    },
+    /// It was not repeated, for this reason and with this fix.
+    Refused(String),
 }
 
 impl Run {
@@ -48,6 +66,7 @@ impl Run {
             surroundings: Surroundings::new(),
             groups_above: Vec::new(),
             row_laws: Vec::new(),
+            verification: None,
         }
     }
 }

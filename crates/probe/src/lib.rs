@@ -80,6 +80,7 @@ pub use error::{BpfError, Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::{Part, Probe};
 pub use snapshot::{
-    Culprit, Eviction, FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot,
+    Change, Culprit, Eviction, FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row,
+    Snapshot,
 };
 pub use trial::Way;

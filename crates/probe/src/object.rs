@@ -24,7 +24,7 @@ const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 27] = [
+const BESIDE: [&str; 28] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -52,6 +52,7 @@ const BESIDE: [&str; 27] = [
     "on_reclaim_end",
     "on_switch",
     "on_throttle",
+    "on_sys_enter",
 ];
 
 /// Programs for which an object is opened.
@@ -501,6 +502,7 @@ fn configure(
             "flush" | "look_again" | "on_group_reclaim" | "on_direct_reclaim"
             | "on_reclaim_end" => !rows,
             "on_switch" | "on_throttle" => !options.has_times(),
+            "on_sys_enter" => !options.changes,
             _ => false,
         };
         program.set_autoload(share.has(&name) && !left_out && !idle);

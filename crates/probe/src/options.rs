@@ -75,6 +75,9 @@ pub struct Options {
     /// Send accesses one by one ([`Probe::accesses`](crate::Probe::accesses)), for a simulation of other sizes of memory.
     /// Takes 8 MiB of kernel memory, and makes each request more expensive.
     pub accesses: bool,
+    /// Count calls that remove, rename, make or truncate files ([`Snapshot::changes`](crate::Snapshot::changes)). It costs
+    /// some 50 ns for each system call of the machine.
+    pub changes: bool,
     /// Permitted back-ends, preferred in the order of [`BackEnd::ALL`].
     pub back_ends: Vec<BackEnd>,
 }
@@ -128,6 +131,7 @@ impl Options {
             outside: false,
             times: false,
             accesses: false,
+            changes: false,
             back_ends: BackEnd::ALL.into(),
         }
     }

@@ -19,7 +19,7 @@ use crate::object::Programs;
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Booked, Raw, process_key};
 use crate::skeleton::types;
-use crate::snapshot::{Culprit, Eviction, Lost, ProcessId, ProcessInfo, Row, Snapshot};
+use crate::snapshot::{Change, Culprit, Eviction, Lost, ProcessId, ProcessInfo, Row, Snapshot};
 use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
@@ -272,6 +272,7 @@ impl Probe {
             culprits: HashMap::new(),
             direct_in_flight: 0,
             lost,
+            changes: self.changes(),
         })
     }
 
@@ -354,6 +355,7 @@ impl Probe {
             culprits,
             direct_in_flight,
             lost,
+            changes: self.changes(),
         })
     }
 
@@ -491,6 +493,16 @@ impl Probe {
             };
         }
         Ok(stuck)
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let bss = self.programs.skeleton().maps.bss_data.as_deref();
+        let counts = bss.map_or(&[][..], |bss| &bss.changes[1..]);
+        let kinds = Change::ALL.into_iter().zip(counts);
+        kinds
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, _)| kind)
+            .collect()
     }
 
     fn lost(&self) -> Lost {

@@ -8,6 +8,40 @@ use cachewise_kstat::Device;
 use cachewise_model::{EvictionCause, Ledger};
 use cachewise_units::{Bytes, Pages};
 
+/// A kind of call that changes files or their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// unlink, rmdir and the like.
+    Remove,
+    /// rename.
+    Rename,
+    /// mkdir, link, symlink and the like.
+    Make,
+    /// truncate, ftruncate.
+    Truncate,
+}
+
+impl Change {
+    /// Every kind, in the order of the probe's counts, whose first has none.
+    pub(crate) const ALL: [Change; 4] = [
+        Change::Remove,
+        Change::Rename,
+        Change::Make,
+        Change::Truncate,
+    ];
+
+    /// What was done, as the rest of a sentence about a program.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Change::Remove => "removed files",
+            Change::Rename => "renamed files",
+            Change::Make => "made directories or links",
+            Change::Truncate => "truncated files",
+        }
+    }
+}
+
 /// A process; ids are handed out again, so its start belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId {
@@ -269,6 +303,9 @@ pub struct Snapshot {
     pub direct_in_flight: u64,
     /// Events that could not be counted.
     pub lost: Lost,
+    /// Kinds of calls that changed files or their names, since the start; empty without
+    /// [`Options::changes`](crate::Options::changes).
+    pub changes: Vec<Change>,
 }
 
 impl Snapshot {

@@ -38,5 +38,6 @@
 #include "process.h"
 #include "wait.h"
 #include "walk.h"
+#include "change.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cachewise_model::{
     Count, Diagnosis, Finding, Folded, Interval, Law, LawScope, Lost, Severity, Side, Unit, Value,
-    Verdict, escaped, laws,
+    Verdict, Verification, escaped, laws,
 };
 
 use cachewise_units::Bytes;
@@ -60,14 +60,34 @@ fn cost(finding: &Finding) -> Option<String> {
 /// The answer of a run, in one line.
 pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) -> String {
     let verdict = interval.verdict(diagnosis);
-    let line = verdict.map(|verdict| {
-        wrapped(
-            &format!("{} {verdict}", style.bold("verdict:")),
-            style.width,
-        )
+    let verdict = verdict.map(|verdict| format!("{} {verdict}", style.bold("verdict:")));
+    let verification = interval.run().verification.as_ref();
+    let verified = verification.map(|verification| match verification {
+        Verification::Done {
+            predicted_seconds,
+            measured_seconds,
+            cold_seconds,
+        } => {
+            let difference = 100.0 * (measured_seconds / predicted_seconds - 1.0);
+            let cold = match *cold_seconds >= STILL_COLD * measured_seconds {
+                true => format!("; {cold_seconds:.3} s of it on data that was cold again"),
+                false => String::new(),
+            };
+            format!(
+                "{} {measured_seconds:.3} s warm, {predicted_seconds:.3} s predicted ({difference:+.0} %){cold}",
+                style.bold("verified:")
+            )
+        }
+        Verification::Refused(reason) => format!("{} {reason}", style.bold("not verified:")),
     });
-    line.map_or(String::new(), |line| format!("{line}\n"))
+    let lines = verdict.into_iter().chain(verified);
+    lines
+        .map(|line| format!("{}\n", wrapped(&line, style.width)))
+        .collect()
 }
+
+/// A repeated run that spends this share of its time on cold data is not warm.
+const STILL_COLD: f64 = 0.05;
 
 /// Evidence of another rule, for people, after the figures.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use cachewise_model::{
     Backend, Datum, Diagnosis, Exactness, Exit, Finding, Folded, Interval, Law, Lost, Measured,
-    Reason, Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, laws,
+    Reason, Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, Verification, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -73,8 +73,25 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())
         .set("verdict", interval.verdict(diagnosis))
+        .set("verification", verification(interval))
         .merge(findings_json(diagnosis))
         .finish()
+}
+
+fn verification(interval: &Interval) -> Json {
+    match &interval.run().verification {
+        None => Json::Null,
+        Some(Verification::Done {
+            predicted_seconds,
+            measured_seconds,
+            cold_seconds,
+        }) => json!({
+            "predicted_seconds": predicted_seconds,
+            "measured_seconds": measured_seconds,
+            "cold_seconds": cold_seconds,
+        }),
+        Some(Verification::Refused(reason)) => json!({ "refused": reason }),
+    }
 }
 
 pub(crate) fn everything(row: &Row) -> Json {

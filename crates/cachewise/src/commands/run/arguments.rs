@@ -52,6 +52,15 @@ pub struct Run {
     /// as 100M, 2s or 99.5%; repeat for more conditions.
     #[arg(long, value_name = "CONDITION", value_parser = fail_if::parse_of_run)]
     pub fail_if: Vec<Condition>,
+    /// Run the command again with its files in the page cache, and compare the time with the prediction.
+    #[arg(long, conflicts_with = "pid")]
+    pub verify: bool,
+    /// With --verify: shell command that restores what the command changed, to run before it runs again.
+    #[arg(long, value_name = "COMMAND", requires = "verify")]
+    pub prepare: Option<String>,
+    /// With --verify: run the command again although it wrote or removed files.
+    #[arg(short, long, requires = "verify")]
+    pub yes: bool,
     /// Check each file, process and control group against independent counts, and show the checks.
     #[arg(short, long)]
     pub verbose: bool,
@@ -71,6 +80,9 @@ impl Run {
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
             fail_if: Vec::new(),
+            verify: false,
+            prepare: None,
+            yes: false,
             verbose: false,
             redact_args: false,
         }

@@ -11,6 +11,7 @@ mod checks;
 mod estimate;
 mod room;
 mod surroundings;
+mod verify;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         mounted_only: true,
         outside: arguments.verbose,
         times: true,
+        changes: arguments.verify,
         ..Options::new(scope, Detail::Rows)
     };
     room::check(&options, &kernel)?;
@@ -88,7 +90,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 redact_arguments(&mut interval.run_mut().command);
             }
             let end_threads = || probe.as_mut().is_some_and(Probe::end_thread);
-            match child::run(&kernel, &arguments.command, end_threads) {
+            let command = || child::command(&arguments.command);
+            match child::run(&kernel, command, end_threads) {
                 Ok(course) => course,
                 Err(StartError::Start(error)) => {
                     return Ok(not_started(&arguments.command[0], &error));
@@ -109,9 +112,11 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     interval.time = machine::timestamp();
     interval.elapsed = course.wall;
     interval.run_mut().exit = course.exit;
+    let mut changes = Vec::new();
     match &mut probe {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => {
+                changes.clone_from(&snapshot.changes);
                 let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
                 if let Some(groups) = &mut groups {
                     groups.fill(
@@ -144,6 +149,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     interval.run_mut().surroundings = surroundings::of(&interval, &course, &kernel);
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
+    if arguments.verify {
+        interval.run_mut().verification =
+            Some(verify::verify(&arguments, &interval, &changes, &kernel));
+    }
     let diagnosis = Diagnosis::of(&interval);
     finish(sink, &interval, &diagnosis, &arguments)
 }
