@@ -47,6 +47,8 @@ pub enum Verification {
         measured_seconds: f64,
         /// The time that it still spent on cold data.
         cold_seconds: f64,
+        /// Pages that its reads and page faults missed: they had been evicted.
+        missed_pages: u64,
     },
     /// It was not repeated, for this reason and with this fix.
     Refused(String),

@@ -30,7 +30,7 @@ impl Change {
         Change::Truncate,
     ];
 
-    /// What was done, as the rest of a sentence about a program.
+    /// The change, as the rest of a sentence about a program.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

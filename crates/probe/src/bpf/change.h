@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Calls that remove, rename, make or truncate files: by them a command may not do the same again. Only when asked for. */
+/* Calls that remove, rename, make or truncate files: by them a command may not do the same again. Only on request. */
 #ifndef CACHEWISE_CHANGE_H
 #define CACHEWISE_CHANGE_H
 

@@ -67,10 +67,14 @@ pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) 
             predicted_seconds,
             measured_seconds,
             cold_seconds,
+            missed_pages,
         } => {
             let difference = 100.0 * (measured_seconds / predicted_seconds - 1.0);
             let cold = match *cold_seconds >= STILL_COLD * measured_seconds {
-                true => format!("; {cold_seconds:.3} s of it on data that was cold again"),
+                true => format!(
+                    "; {cold_seconds:.3} s of it on {} pages that were evicted again",
+                    grouped(*missed_pages)
+                ),
                 false => String::new(),
             };
             format!(

@@ -85,10 +85,12 @@ fn verification(interval: &Interval) -> Json {
             predicted_seconds,
             measured_seconds,
             cold_seconds,
+            missed_pages,
         }) => json!({
             "predicted_seconds": predicted_seconds,
             "measured_seconds": measured_seconds,
             "cold_seconds": cold_seconds,
+            "missed_pages": missed_pages,
         }),
         Some(Verification::Refused(reason)) => json!({ "refused": reason }),
     }

@@ -33,10 +33,11 @@ pub fn verify(
         return Verification::Refused(reason);
     }
     match repeat(arguments, kernel) {
-        Ok(warm) => Verification::Done {
+        Ok((warm, missed_pages)) => Verification::Done {
             predicted_seconds: times.warm().seconds(),
             measured_seconds: warm.wall,
             cold_seconds: warm.cold(),
+            missed_pages,
         },
         Err(error) => Verification::Refused(format!("{error:#}")),
     }
@@ -87,8 +88,8 @@ fn is_written(file: &FileRow) -> bool {
     file.number.is_some() && counts.iter().any(|counter| file.ledger[*counter] > 0)
 }
 
-/// Runs the command without its output, under a probe as before.
-fn repeat(arguments: &Run, kernel: &Kernel) -> Result<TimeUse> {
+/// Runs the command without its output, under a probe as before; returns its times and the pages that it missed.
+fn repeat(arguments: &Run, kernel: &Kernel) -> Result<(TimeUse, u64)> {
     if let Some(prepare) = &arguments.prepare {
         let mut shell = Command::new("sh");
         shell.args(["-c", prepare]).stdin(Stdio::null());
@@ -129,5 +130,8 @@ fn repeat(arguments: &Run, kernel: &Kernel) -> Result<TimeUse> {
     interval.elapsed = course.wall;
     let snapshot = probe.snapshot().context("what was counted is lost")?;
     account::fill(&mut interval, &snapshot, &course, kernel);
-    TimeUse::of(&interval).context("the times of the second run are unknown")
+    let times = TimeUse::of(&interval).context("the times of the second run are unknown")?;
+    let ledger = &interval.ledger;
+    let missed = ledger[Counter::ReadMissedPages] + ledger[Counter::FaultMissPages];
+    Ok((times, missed))
 }

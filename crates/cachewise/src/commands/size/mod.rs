@@ -159,7 +159,11 @@ fn run(
     kernel: &Kernel,
     probe: &mut Probe,
 ) -> Result<ControlFlow<ExitCode, ExitCode>> {
-    match child::run(kernel, &arguments.command, || probe.end_thread()) {
+    match child::run(
+        kernel,
+        || child::command(&arguments.command),
+        || probe.end_thread(),
+    ) {
         Ok(course) => Ok(ControlFlow::Continue(ExitCode::from(status_of(
             course.exit,
         )))),
