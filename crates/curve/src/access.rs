@@ -3,7 +3,7 @@
 /// Pages of a block: a block is in the sample as a whole, so that the kernel hashes once for eight pages.
 pub const BLOCK_PAGES: u64 = 8;
 
-/// What an access does with its pages.
+/// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A read, or a page fault on a mapped file.
@@ -25,7 +25,7 @@ pub struct Access {
     pub first: u64,
     /// Number of pages.
     pub pages: u64,
-    /// What is done with them.
+    /// The effect on them.
     pub kind: Kind,
 }
 

@@ -15,7 +15,7 @@ pub const BEND: f64 = 0.1;
 pub struct Point {
     /// The memory that pages of files have.
     pub memory: Pages,
-    /// The caller asked for this size.
+    /// The caller requested this size.
     pub is_given: bool,
     /// Pages that devices have to deliver: requested ones, and those that readahead fetched although it need not.
     pub fetched: Pages,

@@ -13,7 +13,7 @@ use crate::stack::{Distances, Stack};
 /// Files whose last page is remembered.
 const RECENT_FILES: usize = 1024;
 
-/// A memory size that the caller has asked for.
+/// A memory size that the caller has requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given(usize);
 
@@ -51,7 +51,7 @@ impl Estimator {
     /// Default of the number of pages that are simulated at most: 512 MiB of pages of 4 KiB without sampling.
     pub const MAX_PAGES: usize = 128 * 1024;
 
-    /// Simulates at most `max_pages` pages; where a load uses more, a sample of them. Takes at most 12 bytes for each
+    /// Simulates at most `max_pages` pages; where a load uses more, a sample of them. Takes at most 24 bytes for each
     /// page and size, of which there are [`Estimator::MAX_SIZES`], those of [`Estimator::memory`] and one more, and 100
     /// bytes for each page.
     #[must_use]
@@ -281,10 +281,16 @@ impl Estimator {
             requested => Some(pages / requested as f64),
         };
         let first = self.counts.first;
+        // The next size of the grid has room for all pages in use.
+        let roomy = Memory {
+            pages: self.next_size,
+            ..self.unlimited.clone()
+        };
         let mut points: Vec<Point> = self
             .given
             .iter()
             .chain(&self.grid)
+            .chain([&roomy])
             .map(|memory| {
                 let beyond = self.distances.beyond(memory.pages as f64);
                 Point {
@@ -338,9 +344,12 @@ mod tests {
         let mut estimator = estimator(1 << 16);
         estimator.access(&read(1, 0, 20_000));
         let curve = estimator.curve(None);
-        assert!(curve.points.len() <= Estimator::MAX_SIZES);
-        let largest = curve.points.last().unwrap().memory.0;
-        assert!((17_000..20_000).contains(&largest), "{largest}");
+        assert!(curve.points.len() <= Estimator::MAX_SIZES + 1);
+        let largest = curve.points.last().unwrap();
+        assert!((20_000..22_500).contains(&largest.memory.0), "{largest:?}");
+        assert_eq!(largest.miss_ratio, curve.floor, "all pages fit");
+        let below = curve.points[curve.points.len() - 2].memory.0;
+        assert!((17_000..20_000).contains(&below), "{below}");
         assert!(curve.points.first().unwrap().memory.0 <= 512);
         assert_eq!(curve.footprint, Pages(20_000));
         assert_eq!(curve.floor, Some(1.0), "each page was read once");

@@ -31,7 +31,7 @@
 //! passes over, accessed bits of mapped pages, the generations of MGLRU.
 //!
 //! # Space
-//! Bounded, whatever the load: at most so many pages as [`Estimator::new`] allows are simulated. A load that uses more
+//! Bounded, whatever the load: at most the number of pages that [`Estimator::new`] allows is simulated. A load that uses more
 //! is sampled by a hash of its pages, at a rate that falls (SHARDS), and the sizes are scaled by the rate.
 //! [`Curve::rate`] says how far.
 //!

@@ -200,7 +200,7 @@ impl TwoLists {
         }
     }
 
-    /// Makes room for so many new pages.
+    /// Makes room for this number of new pages.
     fn reclaim(&mut self, new: u64) {
         let fits = self.capacity.saturating_sub(new);
         if self.resident() <= fits {

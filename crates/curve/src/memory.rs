@@ -22,7 +22,7 @@ pub(crate) fn next_size(pages: u64) -> u64 {
 pub(crate) struct Memory {
     /// Its size, in pages.
     pub(crate) pages: u64,
-    /// Asked for by the caller: it stays.
+    /// Requested by the caller: it stays.
     pub(crate) is_given: bool,
     pub(crate) lists: TwoLists,
     /// Pages that were not there, weighted by the sample's rate: requested ones, and those that readahead fetched.

@@ -129,7 +129,7 @@ impl Distances {
         self.buckets[bucket] += weight;
     }
 
-    /// The weight of distances that a memory of so many pages does not reach.
+    /// The weight of distances that a memory of this number of pages does not reach.
     pub(crate) fn beyond(&self, pages: f64) -> f64 {
         let bucket = Self::bucket(pages);
         self.buckets.iter().skip(bucket).sum()

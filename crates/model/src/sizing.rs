@@ -3,7 +3,7 @@
 use crate::measured::{Count, Measured, NOT_APPLICABLE};
 use crate::sparse::FieldGroup;
 
-/// What a load would cost with so much memory.
+/// Cost of a load with an amount of memory.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Sizing {

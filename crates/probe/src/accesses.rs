@@ -23,7 +23,7 @@ pub(crate) const EVERY_BLOCK: u64 = 1 << 32;
 
 const BATCH: usize = 16_384;
 
-/// What an access does with its pages.
+/// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
     /// A read, or a fault on a page of a mapped file.
@@ -45,7 +45,7 @@ pub struct Access {
     pub first: u64,
     /// Number of pages; not more than a block below a threshold of 2^32.
     pub pages: u64,
-    /// What is done with them.
+    /// The effect on them.
     pub kind: AccessKind,
 }
 

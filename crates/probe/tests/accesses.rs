@@ -30,7 +30,7 @@ fn attach() -> Option<(Probe, Accesses)> {
     }
 }
 
-/// A file of so many pages, in the page cache.
+/// A file of this number of pages, in the page cache.
 fn file(folder: &Path, pages: usize) -> std::path::PathBuf {
     let path = folder.join("file");
     let mut file = File::create(&path).expect("it works here");

@@ -122,7 +122,7 @@ static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind)
 	return 0;
 }
 
-/* As above, if user space asked for accesses. */
+/* As above, if user space requested accesses. */
 static __always_inline void access_pages(u64 mapping, u64 first, u64 last, u32 kind)
 {
 	if (config.accesses)

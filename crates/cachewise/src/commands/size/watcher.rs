@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The memory around is looked at this often.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// So many full batches in turn fill half of the ring: more comes than is simulated in time.
+/// This number of full batches in turn fills half of the ring: more comes than is simulated in time.
 const TOO_MANY: usize = 8;
 
 /// A simulation that runs beside the watched processes.
@@ -43,7 +43,7 @@ pub struct Seen {
 struct Work {
     accesses: Accesses,
     estimator: Estimator,
-    /// Sizes that were asked for, with the memory that each is of.
+    /// Requested sizes, with the memory that each is of.
     given: Vec<(Given, Bytes)>,
     room: Room,
     page: PageSize,
