@@ -5,6 +5,8 @@ use crate::times::{TimeUse, Warm};
 
 /// A share of the run below which a wait is no problem.
 const LITTLE: f64 = 0.05;
+/// Seconds below which a wait is no problem in any run: too short to be noticed.
+const UNNOTICED: f64 = 0.01;
 
 impl TimeUse {
     /// The answer as part of a sentence.
@@ -20,7 +22,7 @@ impl TimeUse {
             seconds(cold),
             seconds(whole)
         );
-        let is_problem = |waited: f64| waited >= LITTLE * whole;
+        let is_problem = |waited: f64| is_problem(waited, whole);
         if is_problem(cold) {
             let evicted = self.waited(&[Counter::WaitedRefault]);
             let without = match evicted > cold / 2.0 {
@@ -45,6 +47,15 @@ impl TimeUse {
         text
     }
 
+    /// Whether the run waited so long for cold data that a warm cache makes it faster.
+    pub(crate) fn waits_for_cold_data(&self) -> bool {
+        let whole = match self.warm() {
+            Warm::Seconds(_) => self.wall,
+            Warm::About(_) => self.busy(),
+        };
+        is_problem(self.cold(), whole)
+    }
+
     /// The largest part of the time of tasks, other than waits for their own children.
     fn largest(&self) -> String {
         let children = self.waited(&[Counter::WaitedChildren]);
@@ -60,6 +71,10 @@ impl TimeUse {
             _ => String::new(),
         }
     }
+}
+
+fn is_problem(waited: f64, whole: f64) -> bool {
+    waited >= (LITTLE * whole).max(UNNOTICED)
 }
 
 /// Seconds in as many digits as matter.
@@ -128,6 +143,14 @@ mod tests {
                 &[(Counter::WaitedPeer, 3.9), (Counter::WaitedChildren, 4.0)]
             ),
             "0.000 of 4.00 s waiting for cold data; 98 % waiting for other programs"
+        );
+    }
+
+    #[test]
+    fn verdict_of_a_short_wait_predicts_nothing() {
+        assert_eq!(
+            answer(0.062, 0.057, &[(Counter::WaitedMetadata, 0.005)]),
+            "0.005 of 0.062 s waiting for cold data; 92 % CPU"
         );
     }
 

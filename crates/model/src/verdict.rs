@@ -13,13 +13,17 @@ const NO_PROBLEM: u64 = 100;
 const COLD: u64 = 2;
 /// Below this a cold run is not worth a finding; as for `cold_start`.
 const LITTLE: Bytes = Bytes(16 << 20);
+/// Below this a run that did not wait for it is no problem, however cold it was.
+const NOTHING: Bytes = Bytes(1 << 20);
 
 impl Interval {
     /// The answer: in pages where the rules found nothing, and in seconds. `None` if neither is known.
     #[must_use]
     pub fn verdict(&self, diagnosis: &Diagnosis) -> Option<String> {
-        let times = TimeUse::of(self).map(|times| times.verdict());
-        match (self.verdict_in_pages(diagnosis), times) {
+        let times = TimeUse::of(self);
+        let waits = times.as_ref().map(TimeUse::waits_for_cold_data);
+        let times = times.map(|times| times.verdict());
+        match (self.verdict_in_pages(diagnosis, waits), times) {
             (Some(pages), Some(times)) => Some(format!("{pages}; {times}")),
             (None, Some(times)) => Some(format!("page cache: {times}")),
             (pages, None) => pages,
@@ -27,8 +31,8 @@ impl Interval {
     }
 
     /// The answer in pages, where the rules found nothing; `None` if there are findings, or a counter behind
-    /// the answer is not exact.
-    fn verdict_in_pages(&self, diagnosis: &Diagnosis) -> Option<String> {
+    /// the answer is not exact. `waits`: whether the run waited long for cold data, if times were measured.
+    fn verdict_in_pages(&self, diagnosis: &Diagnosis, waits: Option<bool>) -> Option<String> {
         if !diagnosis.findings.is_empty() {
             return None;
         }
@@ -54,9 +58,15 @@ impl Interval {
                 ),
             });
         }
-        if fetched.saturating_mul(NO_PROBLEM) < requested {
+        let is_warm = fetched.saturating_mul(NO_PROBLEM) < requested;
+        if is_warm || waits == Some(false) && bytes(fetched) < NOTHING {
+            // Directories and inodes may be cold without a page of a file.
+            let answer = match waits {
+                Some(true) => "page cache",
+                Some(false) | None => "the page cache is not your problem",
+            };
             return Some(format!(
-                "the page cache is not your problem: {} of {} pages missed, {} fetched",
+                "{answer}: {} of {} pages missed, {} fetched",
                 grouped(missed),
                 grouped(requested),
                 bytes(fetched)
@@ -125,6 +135,40 @@ mod tests {
         ] {
             assert_eq!(verdict(counts).as_deref(), Some(answer), "{counts:?}");
         }
+    }
+
+    #[test]
+    fn times_decide_where_pages_and_seconds_disagree() {
+        use Counter::*;
+        let answer = |misses: u64, waited: u64| {
+            let counts = [
+                (ReadRequestedPages, 1_000),
+                (ReadMissedPages, misses),
+                (TaskSeconds, 1_000_000_000),
+                (WaitedMissed, waited),
+            ];
+            let mut interval = with_file(1 << 30, &counts);
+            interval.elapsed = std::time::Duration::from_secs(1);
+            let verdict = interval.verdict(&Diagnosis::of(&interval));
+            verdict.expect("times are known")
+        };
+        assert_eq!(
+            answer(0, 200_000_000),
+            "page cache: 0 of 1,000 pages missed, 0 B fetched; 0.200 of 1.00 s waiting for cold data; warm, \
+             this would take about 0.800 s",
+            "metadata was cold"
+        );
+        let little = answer(100, 1_000_000);
+        assert!(
+            little.starts_with(
+                "the page cache is not your problem: 100 of 1,000 pages missed, 400.0 KiB"
+            ),
+            "{little}"
+        );
+        let random = answer(100, 200_000_000);
+        assert!(random.starts_with("partly cold: 400.0 KiB"), "{random}");
+        let more = answer(300, 1_000_000);
+        assert!(more.starts_with("partly cold: 1.2 MiB"), "{more}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Known residency before the run, exact or calculated, excludes files that were warm; without it,
 //! the misses themselves are the proof.
 
-use cachewise_units::Bytes;
+use std::path::Path;
+
+use cachewise_units::{Bytes, grouped, shell_quoted};
 
 use super::pressure::bytes_text;
 use crate::counter::Counter;
@@ -12,20 +14,28 @@ use crate::interval::Interval;
 use crate::measured::{Count, Measured};
 use crate::parts::FileRow;
 use crate::value::{Datum, Value};
-use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "cold_start";
 
 /// A tenth of a second on the slowest device in use, a disk: less is not noticeable.
 const WORTH: Bytes = Bytes(16 << 20);
 
-pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+/// This many percent of the cold pages in a directory are all that matter.
+const MOST_PERCENT: u64 = 90;
+
+/// The cold files, those with the most cold pages first.
+pub(super) fn cold_files(interval: &Interval) -> Vec<(u64, &FileRow)> {
     let mut cold: Vec<(u64, &FileRow)> = interval
         .files
         .iter()
         .filter_map(|file| Some((cold_pages(file, interval)?, file)))
         .collect();
     cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
+    cold
+}
+
+pub(super) fn check(interval: &Interval) -> Vec<Finding> {
+    let cold = cold_files(interval);
     let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
     let (pages_asked, bytes_asked) = (
         interval.ledger.get(Counter::ReadRequestedPages),
@@ -68,7 +78,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
             ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
         ],
         trial: fits(interval, pages).is_ok().then(|| "warm".to_owned()),
-        next_step: next_step(interval, pages, largest, cold.len()),
+        next_step: next_step(interval, pages, &cold),
         subject: largest.path.clone().known(),
         kind: SubjectKind::File,
         ..Finding::default()
@@ -119,7 +129,27 @@ fn fits(interval: &Interval, pages: u64) -> Result<(), Count> {
     }
 }
 
-fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -> String {
+/// The nearest directory that has most of the cold pages, and the number of cold files in it; `None` if the largest file
+/// has them, or only the root directory has.
+fn tree<'a>(pages: u64, cold: &[(u64, &'a FileRow)]) -> Option<(&'a Path, usize)> {
+    let largest = cold.first()?.1.path.as_ref().known()?;
+    let below = |place: &Path| {
+        let files = cold.iter().filter(|(_, file)| {
+            let path = file.path.as_ref().known();
+            path.is_some_and(|path| path.starts_with(place))
+        });
+        let found = files.clone().map(|(pages, _)| pages).sum::<u64>();
+        let is_most = found.saturating_mul(100) >= pages.saturating_mul(MOST_PERCENT);
+        is_most.then(|| files.count())
+    };
+    let places = largest.ancestors().filter(|place| place.parent().is_some());
+    let found = places
+        .filter_map(|place| Some((place, below(place)?)))
+        .next();
+    found.filter(|(place, _)| *place != largest.as_path())
+}
+
+fn next_step(interval: &Interval, pages: u64, cold: &[(u64, &FileRow)]) -> String {
     let bytes = Bytes(pages.saturating_mul(interval.page().get()));
     if let Err(memory) = fits(interval, pages) {
         return format!(
@@ -132,13 +162,26 @@ fn next_step(interval: &Interval, pages: u64, largest: &FileRow, files: usize) -
     } else {
         String::from("run it again to measure it warm")
     };
-    if let (Some(path), false) = (largest.path.as_ref().known(), largest.deleted) {
-        let path = shell_quoted(path);
-        step +=
-            &format!("; to read it in beforehand: cachewise warm {path}, or cat {path} >/dev/null");
-        if files > 1 {
-            step += &format!(" (and so for the other {} cold files)", files - 1);
+    let largest = cold.first().map(|(_, file)| file);
+    let path = largest.and_then(|file| file.path.as_ref().known().filter(|_| !file.deleted));
+    match (tree(pages, cold), path) {
+        (Some((tree, files)), _) => {
+            let tree = shell_quoted(tree);
+            step += &format!(
+                "; to read it in beforehand: cachewise warm {tree} ({} cold files)",
+                grouped(files as u64)
+            );
         }
+        (None, Some(path)) => {
+            let path = shell_quoted(path);
+            step += &format!(
+                "; to read it in beforehand: cachewise warm {path}, or cat {path} >/dev/null"
+            );
+            if cold.len() > 1 {
+                step += &format!(" (and so for the other {} cold files)", cold.len() - 1);
+            }
+        }
+        (None, None) => {}
     }
     step
 }
@@ -231,6 +274,39 @@ mod tests {
             check(&interval),
             [],
             "pages that came back were there before"
+        );
+    }
+
+    #[test]
+    fn directory_of_many_cold_files_is_named() {
+        use Counter::{ReadMissedPages, ReadRequestedPages};
+        let mut interval = crate::findings::sample::run();
+        let cold = |path: &str, pages: u64| {
+            let mut file = crate::findings::sample::file(path, pages << 12);
+            file.ledger.set(ReadRequestedPages, pages);
+            file.ledger.set(ReadMissedPages, pages);
+            file
+        };
+        let names = ["/src/a/1.c", "/src/b/2.c", "/src/b/3.c"];
+        let files = names.iter().map(|name| cold(name, 4000));
+        interval.files = files.chain([cold("/usr/lib/libc.so", 40)]).collect();
+        interval.ledger.set(ReadRequestedPages, 12_040);
+        let finding = &check(&interval)[0];
+        assert!(
+            finding
+                .next_step
+                .ends_with(": cachewise warm /src (3 cold files)"),
+            "{}",
+            finding.next_step
+        );
+        interval.files.push(cold("/srv/large", 200_000));
+        let step = &check(&interval)[0].next_step;
+        assert!(step.contains("cachewise warm /srv/large, "), "{step}");
+        interval.files.push(cold("/var/as/large", 200_000));
+        let step = &check(&interval)[0].next_step;
+        assert!(
+            step.contains("cachewise warm /srv/large, "),
+            "not the root: {step}"
         );
     }
 

@@ -174,9 +174,13 @@ fn reads_for(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
     of_file > 0 && of_file.saturating_mul(2) >= pages(&process.ledger)
 }
 
-/// The ledgers of the subject; of a group those of all groups below it.
+/// The ledgers of the subject; of a group those of all groups below it, of a cold start those of all cold files.
 fn ledgers<'a>(interval: &'a Interval, finding: &Finding) -> Vec<&'a Ledger> {
     match finding.kind {
+        SubjectKind::File if finding.id == cold_start::ID => {
+            let cold = cold_start::cold_files(interval).into_iter();
+            cold.map(|(_, file)| &file.ledger).collect()
+        }
         SubjectKind::File => {
             let place = file_of(interval, finding);
             place

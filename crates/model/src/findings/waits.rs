@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use super::pressure::{REACHED_OFTEN, limit_text};
+use super::trial;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::Measured;
+use crate::parts::CgroupRow;
 use crate::value::Value;
 
 pub(super) const SYNC: &str = "fsync_waits";
@@ -28,6 +31,49 @@ fn waited(interval: &Interval, counter: Counter) -> Option<Duration> {
 
 fn seconds(time: Duration) -> Value {
     Value::seconds(Measured::Exact(time.as_secs_f64()))
+}
+
+/// The group whose limit makes tasks wait: it is reached again and again, and most of the waits are below it.
+fn limited(interval: &Interval, counter: Counter) -> Option<&CgroupRow> {
+    let waited = |group: &&CgroupRow| group.ledger[counter];
+    let group = interval.cgroups.iter().max_by_key(waited)?;
+    if waited(&group).saturating_mul(2) < interval.ledger[counter] {
+        return None;
+    }
+    let limited = interval.limited_group(group.path.as_ref().known()?)?;
+    let reached = limited.system.memory_limit_reached.known();
+    (reached >= Some(REACHED_OFTEN)).then_some(limited)
+}
+
+/// A finding on the group whose limit makes tasks wait, or else on the machine.
+fn of_group_or_machine(
+    interval: &Interval,
+    counter: Counter,
+    id: &'static str,
+    title: &str,
+    (figures, next_step): (Vec<(&'static str, Value)>, &str),
+) -> Vec<Finding> {
+    let found = of_machine(interval, counter, id, title, figures, next_step);
+    let Some(group) = limited(interval, counter) else {
+        return found;
+    };
+    let system = &group.system;
+    let of_group = |machine: Finding| Finding {
+        figures: vec![
+            machine.figures[0].clone(),
+            ("memory_limit_bytes", system.memory_limit_bytes.bytes()),
+            ("memory_limit_reached", system.memory_limit_reached.count()),
+        ],
+        next_step: format!(
+            "raise {}, or have its processes work on less at a time",
+            limit_text(group)
+        ),
+        trial: trial::more_memory(system.memory_limit_bytes),
+        subject: group.path.clone().known().map(Into::into),
+        kind: SubjectKind::Group,
+        ..machine
+    };
+    found.into_iter().map(of_group).collect()
 }
 
 /// A finding on the machine or the run as a whole.
@@ -111,29 +157,30 @@ pub(super) fn throttle(interval: &Interval) -> Vec<Finding> {
 
 /// Tasks that look for free memory themselves.
 pub(super) fn reclaim(interval: &Interval) -> Vec<Finding> {
-    of_machine(
+    let figures = vec![("evicted_pages", interval.ledger.evicted_pages().pages())];
+    let step =
+        "start background reclaim earlier: sysctl vm.watermark_scale_factor=100; or add memory";
+    of_group_or_machine(
         interval,
         Counter::WaitedReclaim,
         RECLAIM,
         "tasks wait for memory that they reclaim themselves",
-        vec![("evicted_pages", interval.ledger.evicted_pages().pages())],
-        "give the control group more memory, or the machine earlier background reclaim: sysctl vm.watermark_scale_factor=100",
+        (figures, step),
     )
 }
 
 /// Tasks that wait for their own memory.
 pub(super) fn swap(interval: &Interval) -> Vec<Finding> {
-    of_machine(
+    let available = interval.surroundings().memory_available_bytes;
+    let figures = vec![("memory_available_bytes", available.bytes())];
+    let step = "run fewer programs at a time, or add memory; page cache is evicted before other memory with \
+         sysctl vm.swappiness=10";
+    of_group_or_machine(
         interval,
         Counter::WaitedSwap,
         SWAP,
         "tasks wait for memory that was swapped out",
-        vec![(
-            "memory_available_bytes",
-            interval.surroundings().memory_available_bytes.bytes(),
-        )],
-        "run fewer programs at a time, or give them more memory; page cache is evicted before other memory with \
-         sysctl vm.swappiness=10",
+        (figures, step),
     )
 }
 
@@ -162,6 +209,36 @@ mod tests {
         let findings = sync(&run(&counts));
         assert_eq!(findings[0].subject.as_deref(), Some("/data".as_ref()));
         assert_eq!(findings[0].figures[0].0, "waited_sync_seconds");
+    }
+
+    #[test]
+    fn waits_at_the_limit_of_a_group_are_a_finding_on_the_group() {
+        let rules: [(Counter, Check); 2] = [
+            (Counter::WaitedReclaim, reclaim),
+            (Counter::WaitedSwap, swap),
+        ];
+        for (counter, check) in rules {
+            let mut interval = run(&[(counter, SECOND)]);
+            let mut group = crate::findings::sample::group("/db", 0);
+            group.ledger.set(counter, SECOND);
+            group.system.memory_limit_bytes = Measured::Exact(64 << 20);
+            group.system.memory_limit_reached = Measured::Exact(500);
+            interval.cgroups.push(group);
+            let found = check(&interval);
+            assert_eq!(found.len(), 1, "one subject");
+            assert_eq!(found[0].subject.as_deref(), Some("/db".as_ref()));
+            let step = &found[0].next_step;
+            assert!(step.contains("/db") && !step.contains("sysctl"), "{step}");
+            interval.cgroups[0].ledger.set(counter, SECOND / 3);
+            assert_eq!(check(&interval)[0].subject, None, "others wait more");
+            interval.cgroups[0].ledger.set(counter, SECOND);
+            interval.cgroups[0].system.memory_limit_reached = Measured::Exact(1);
+            let step = &check(&interval)[0].next_step;
+            assert!(
+                step.contains("sysctl"),
+                "filling a group once is no cause: {step}"
+            );
+        }
     }
 
     #[test]

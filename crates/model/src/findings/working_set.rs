@@ -45,6 +45,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     if !is_refaulting || is_untouched(interval) {
         return Vec::new();
     }
+    let (title, next_step) = cause(interval, limited);
     let mut figures = vec![
         ("refault_pages", refaults.pages()),
         (
@@ -62,12 +63,10 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     vec![Finding {
         id: ID,
         severity: Severity::Warn,
-        title: String::from(
-            "the working set does not fit into memory: pages are evicted and refaulted",
-        ),
+        title: title.to_owned(),
         figures,
         trial: limited.and_then(|group| trial::more_memory(group.system.memory_limit_bytes)),
-        next_step: next_step(interval, limited),
+        next_step,
         subject,
         kind,
         ..Finding::default()
@@ -158,7 +157,13 @@ fn memory(interval: &Interval, limited: Option<&CgroupRow>) -> Vec<(&'static str
     figures
 }
 
-fn next_step(interval: &Interval, limited: Option<&CgroupRow>) -> String {
+/// Memory is too small.
+const SHORT: &str = "the working set does not fit into memory: pages are evicted and refaulted";
+/// It is not.
+const PROACTIVE: &str = "pages in use are evicted although memory is free, and refaulted";
+
+/// The cause and the fix.
+fn cause(interval: &Interval, limited: Option<&CgroupRow>) -> (&'static str, String) {
     let around = interval.surroundings();
     let limit = match limited {
         Some(group) => Some(limit_text(group)),
@@ -166,7 +171,8 @@ fn next_step(interval: &Interval, limited: Option<&CgroupRow>) -> String {
         None => None,
     };
     if let Some(limit) = limit {
-        return format!("raise {limit}, or work on the data in parts that fit into it");
+        let step = format!("raise {limit}, or work on the data in parts that fit into it");
+        return (SHORT, step);
     }
     let may_be_limited = match interval.run {
         Some(_) => matches!(
@@ -183,21 +189,24 @@ fn next_step(interval: &Interval, limited: Option<&CgroupRow>) -> String {
         around.memory_total_bytes.exact(),
     ) {
         (Some(available), Some(total)) if available > total / NOT_SHORT_PART && !may_be_limited => {
-            format!(
+            let step = format!(
                 "memory is not short ({} available), so something reclaims ahead of need: look for \
                  DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
                  for writers of memory.reclaim",
                 Bytes(available)
-            )
+            );
+            (PROACTIVE, step)
         }
-        _ if may_be_limited => String::from(
-            "a control group reached its memory limit: cachewise top shows its memory and refaults; \
-             raise the limit, or work on the data in parts that fit into it",
-        ),
-        _ => String::from(
-            "work on the data in parts that fit into memory, read data that is used once with \
-             POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory",
-        ),
+        _ if may_be_limited => {
+            let step = "a control group reached its memory limit: cachewise top shows its memory and refaults; \
+                raise the limit, or work on the data in parts that fit into it";
+            (SHORT, step.to_owned())
+        }
+        _ => {
+            let step = "work on the data in parts that fit into memory, read data that is used once with \
+                POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory";
+            (SHORT, step.to_owned())
+        }
     }
 }
 
