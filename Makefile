@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-size bench-tier package test-package setup
+.PHONY: help run test test-advice fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-size bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -23,6 +23,10 @@ run: ## build cachewise and watch dd read 512 MiB cold, warm and with O_DIRECT
 test: ## every test; as root the ground-truth tests too. Says in its last lines what was skipped
 	@scripts/setup test
 	@scripts/test
+
+test-advice: ## the findings on real programs: cause, fix, and whether the fix helps; needs root
+	@scripts/setup test
+	$(CARGO) nextest run --locked -p cachewise --test commands -E 'test(/^advice/)'
 
 SECONDS ?= 60
 SEED ?= $(shell date +%s)

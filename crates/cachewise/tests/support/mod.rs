@@ -43,5 +43,5 @@ pub use report::{Report, means, number, report_of};
 pub use siblings::{PROGRAM, programs, sibling};
 pub(crate) use suite::trials;
 pub use suite::{Trial, needs_root, part, plain, run};
-pub use sysctl::Sysctl;
+pub use sysctl::{DirtyLimits, Sysctl};
 pub use terminal::OnTerminal;

@@ -1,0 +1,143 @@
+//! Programs that the page cache costs nothing: no finding, and a verdict that says so.
+
+use super::cold::{grep, repository, texts};
+use super::kit::*;
+use crate::support::*;
+
+/// Below the thresholds of the findings the report has an answer, too.
+pub fn verdict_of_small_and_warm_reads() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 8 * MIB);
+    let name = file.to_str().expect("an ordinary name");
+    let verdict = || {
+        let report = report_of(&[], ["cat", name]);
+        assert_eq!(report.json["findings"], serde_json::json!([]), "no finding");
+        report.json["verdict"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    evict(&file);
+    let cold = verdict();
+    assert!(
+        cold.starts_with("cold, but 8."),
+        "8 MiB were fetched: {cold}"
+    );
+    undisturbed(|| {
+        let warm = verdict();
+        warm.starts_with("the page cache is not your problem: 0 of ")
+            .then_some(())
+    });
+}
+
+/// Fails if there is a finding, or if the verdict names a problem. `None` if the kernel read files of the run from a
+/// device, which were reclaimed before it: then the run was not healthy.
+fn is_healthy(report: &Report) -> Option<()> {
+    let processes = report.processes().iter();
+    let read = processes.filter_map(|process| process["device_read_bytes"].as_u64());
+    if read.sum::<u64>() >= MIB {
+        return None;
+    }
+    let found = &report.json["findings"];
+    assert_eq!(found, &serde_json::json!([]), "no finding");
+    let verdict = verdict(report);
+    assert!(
+        verdict.starts_with("the page cache is not your problem: ")
+            && !verdict.contains("warm, this would take"),
+        "{verdict}"
+    );
+    Some(())
+}
+
+fn stays_healthy(words: &[&str]) {
+    undisturbed(|| is_healthy(&report_of(&[], words)));
+}
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("an ordinary name")
+}
+
+/// Programs that read what is resident, as fast as they can.
+pub fn warm_reads() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 24 * MIB);
+    let from = format!("if={}", text(&file));
+    let programs: [&[&str]; 4] = [
+        &["cat", text(&file)],
+        &["sha256sum", text(&file)],
+        &["grep", "-c", "-a", "needle in a haystack", text(&file)],
+        &["dd", &from, "of=/dev/null", "bs=64K", "status=none"],
+    ];
+    for words in programs {
+        undisturbed(|| {
+            warm(&file);
+            is_healthy(&report_of(&[], words))
+        });
+    }
+}
+
+pub fn calculation_and_sleep() {
+    stays_healthy(&["sleep", "0.3"]);
+    if has(&["python3"], "advice::calculation") {
+        stays_healthy(&["python3", "-c", "sum(range(3_000_000))"]);
+    }
+}
+
+pub fn pipe_of_two_programs() {
+    stays_healthy(&["sh", "-c", "head -c 50000000 /dev/zero | sha256sum"]);
+}
+
+pub fn warm_git_grep() {
+    if !has(&["git"], "advice::warm_git_grep") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let tree = repository(&scratch, 24);
+    undisturbed(|| {
+        texts(&tree).iter().for_each(|file| warm(file));
+        is_healthy(&grep(&tree))
+    });
+}
+
+/// Cold, and small enough that no wait for it can be noticed.
+pub fn small_cold_file() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 64 << 10);
+    undisturbed(|| {
+        evict(&file);
+        let report = report_of(&[], ["cat", text(&file)]);
+        assert_eq!(fetched(&report, &file), pages_of(&file), "it was cold");
+        is_healthy(&report)
+    });
+}
+
+pub fn small_write() {
+    let scratch = Scratch::new();
+    let to = format!("of={}", text(&scratch.path("file")));
+    stays_healthy(&[
+        "dd",
+        "if=/dev/zero",
+        &to,
+        "bs=4K",
+        "count=16",
+        "status=none",
+    ]);
+}
+
+pub fn warm_compilation() {
+    if !has(&["gcc"], "advice::warm_compilation") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let source = scratch.path("one.c");
+    let text_of_source = "int main(void) { return 0; }\n";
+    std::fs::write(&source, text_of_source).expect("a file");
+    let object = scratch.path("one.o");
+    stays_healthy(&["gcc", "-c", "-o", text(&object), text(&source)]);
+}
+
+pub fn warm_import() {
+    if has(&["python3"], "advice::warm_import") {
+        stays_healthy(&["python3", "-c", "import json, asyncio, decimal"]);
+    }
+}
