@@ -83,14 +83,14 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         id: direct_io::ID,
-        help: "Reads that go around the page cache (O_DIRECT)",
+        help: "Reads that bypass the page cache (O_DIRECT)",
         needs: &[Counter::DirectReadBytes],
         verify: "run it again: direct read falls, and the second run hits",
         check: direct_io::check,
     },
     Rule {
         id: reread_from_disk::ID,
-        help: "Files that were brought in more than once in the same run",
+        help: "Files that were fetched more than once in the same run",
         needs: &[Counter::ReadMissedPages],
         verify: "run it again: fetched pages come close to the pages of the file",
         check: reread_from_disk::check,
@@ -111,14 +111,14 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         id: readahead_wasted::ID,
-        help: "Read-ahead that brings in what is never read",
+        help: "Readahead of pages that are never read",
         needs: &[Counter::ReadaheadPages, Counter::ReadaheadWastedPages],
         verify: "run it again: unused pages fall",
         check: readahead_wasted::check,
     },
     Rule {
         id: fault_readahead::ID,
-        help: "Readahead of page faults that brings in pages that are not touched",
+        help: "Readahead of page faults for pages that are not touched",
         needs: &[
             Counter::FaultRequests,
             Counter::FaultMissPages,

@@ -36,6 +36,7 @@ pub fn trials() -> Vec<Trial> {
         plain written::openapi,
         plain written::dashboards,
         plain written::rules,
+        plain written::findings,
         plain counted::promtool,
         plain counted::formats,
         plain counted::collectors,

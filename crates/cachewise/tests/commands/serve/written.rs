@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cachewise_model::{EvictionCause, Reason};
+use cachewise_model::{EvictionCause, RULES, Reason};
 use cachewise_web::{FAMILIES, markdown};
 use serde_json::Value;
 
@@ -66,6 +66,44 @@ pub fn reasons() {
         let _ = writeln!(table, "| `{}` | {} |", reason.code(), reason.help());
     }
     compare_table("docs/reasons.md", "reasons", &(table + "\n"));
+}
+
+/// Each rule has a page with the same parts; the index and docs/doctor.md link to all of them.
+pub fn findings() {
+    const PARTS: [&str; 4] = ["## Detection", "## Fix", "## Verify", "## Example"];
+    let doctor = fs::read_to_string(root().join("docs/doctor.md")).expect("the page is there");
+    let mut table = String::from("| finding | subject |\n|---|---|\n");
+    let mut pages = BTreeSet::from(["README.md".to_owned()]);
+    for rule in RULES {
+        let name = format!("{}.md", rule.id);
+        let page = fs::read_to_string(root().join("docs/findings").join(&name));
+        let page = page.unwrap_or_else(|error| panic!("docs/findings/{name}: {error}"));
+        let head = format!("# Finding `{}`\n", rule.id);
+        assert!(page.starts_with(&head), "{name} begins with {head}");
+        let places = PARTS.map(|part| page.find(&format!("\n{part}\n")));
+        assert!(
+            places.is_sorted() && places[0].is_some(),
+            "{name} has {PARTS:?}: {places:?}"
+        );
+        let (_, example) = page.split_once("```text\n").expect("a transcript");
+        assert!(
+            example.contains("    fix: ") && example.contains("    verify: "),
+            "{name}: a finding as it is printed"
+        );
+        assert!(
+            doctor.contains(&format!("[`{}`](findings/{name})", rule.id)),
+            "docs/doctor.md links to {name}"
+        );
+        let _ = writeln!(table, "| [`{}`]({name}) | {} |", rule.id, rule.help);
+        pages.insert(name);
+    }
+    compare_table("docs/findings/README.md", "findings", &(table + "\n"));
+    let entries = fs::read_dir(root().join("docs/findings")).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names: BTreeSet<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, pages, "each page belongs to a rule");
 }
 
 pub fn openapi() {
