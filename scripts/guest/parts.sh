@@ -21,7 +21,7 @@ smoke() {
     grep -E "counted by|pages asked for$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
     # What tasks wait for.
     cachewise evict /work/data >/dev/null
-    timeout -k 10 "${limit:-600}" cachewise run --json -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-times.json" 2>/dev/null
+    timeout -k 10 "${limit:-600}" cachewise run --json -- dd if=/work/data of=/dev/null bs=64k >/dev/null 2>"$out/smoke-times.json"
     tr -d ' \n' <"$out/smoke-times.json" | grep -qE '"times":[{]"task_seconds":[0-9.]*[1-9]' || say "FAILED: smoke times: none were measured"
     grep -E '"(waited_(missed|in_flight)|unexplained|task)_seconds": [0-9.]*[1-9]' "$out/smoke-times.json" | tail -4 | while read -r line; do
         say "smoke times: $line"
