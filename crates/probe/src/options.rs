@@ -83,7 +83,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default of [`Options::max_rows`]: 20 MiB of kernel memory, or 38 MiB with [`Options::intervals`].
+    /// Default of [`Options::max_rows`]: 25 MiB of kernel memory, or 48 MiB with [`Options::intervals`].
     pub const MAX_ROWS: u32 = 32_768;
 
     /// Maximum number of files to watch.

@@ -44,7 +44,7 @@ pub struct Run {
     pub top: usize,
     #[command(flatten)]
     pub output: Output,
-    /// Maximum (process, file) rows to track, about 490 bytes of kernel memory each; the rest is aggregated and
+    /// Maximum (process, file) rows to track, about 810 bytes of kernel memory each; the rest is aggregated and
     /// reported.
     #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_rows: u32,
