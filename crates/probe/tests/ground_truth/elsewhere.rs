@@ -215,7 +215,7 @@ fn mmap_beyond_the_end(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// How many of the counters are not exact; times are not asked for here.
+/// Number of counters that are not exact; times are not measured here.
 fn inexact(ledger: &Ledger) -> u64 {
     let counters = Counter::ALL.iter();
     let counted = counters.filter(|counter| !Counter::TIMES.contains(counter));
