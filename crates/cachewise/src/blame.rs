@@ -45,7 +45,7 @@ pub struct Blame {
 }
 
 impl Blame {
-    /// Of a part of the machine: what background reclaim evicted is of no process.
+    /// The blame where a part of the machine is watched: background reclaim is attributed to no process.
     pub fn of(snapshot: &Snapshot) -> Blame {
         let mut blame = Blame::default();
         for eviction in &snapshot.evictions {
@@ -60,7 +60,8 @@ impl Blame {
         blame
     }
 
-    /// Of the whole machine: processes share what background reclaim evicted, by the pages that they inserted.
+    /// The blame where the whole machine is watched: processes share the evictions of background reclaim, in proportion to
+    /// the pages that they inserted.
     pub fn shared(snapshot: &Snapshot) -> Blame {
         let mut blame = Blame::of(snapshot);
         let of_kswapd = snapshot.evictions.iter();

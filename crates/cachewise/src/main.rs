@@ -13,6 +13,7 @@ mod interrupt;
 mod machine;
 mod options;
 mod progress;
+mod repeatable;
 mod ticks;
 mod watch;
 

@@ -1,15 +1,16 @@
 //! `--verify`: the command once more, with its files in the page cache.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use cachewise_cli::child::{self, StartError};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Counter, EvictionCause, Exit, FileRow, Interval, TimeUse, Verification};
+use cachewise_model::{Counter, Exit, Interval, TimeUse, Verification};
 use cachewise_probe::{Change, Detail, Options, Probe, Scope};
 use cachewise_units::escaped;
 
 use super::arguments::Run;
+use crate::repeatable::{is_unlinked, prepare, written};
 use crate::{account, machine};
 
 /// Files that a message names.
@@ -48,10 +49,8 @@ fn may_repeat(arguments: &Run, interval: &Interval, changes: &[Change]) -> Resul
     if arguments.yes || arguments.prepare.is_some() {
         return Ok(());
     }
-    let written: Vec<String> = interval
-        .files
-        .iter()
-        .filter(|file| is_written(file))
+    let written: Vec<String> = written(interval)
+        .into_iter()
         .filter_map(|file| file.path.as_ref().known())
         .map(|path| escaped(path.as_os_str()).into_owned())
         .collect();
@@ -64,9 +63,7 @@ fn may_repeat(arguments: &Run, interval: &Interval, changes: &[Change]) -> Resul
         let named = written[..written.len().min(NAMED)].join(", ");
         done.insert(0, format!("wrote {named}{more}"));
     }
-    let cut = [EvictionCause::Unlink, EvictionCause::Truncation];
-    let mut evictions = interval.evictions.iter();
-    if done.is_empty() && evictions.any(|eviction| cut.contains(&eviction.cause)) {
+    if done.is_empty() && is_unlinked(interval) {
         done.push("truncated or removed files".to_owned());
     }
     match done.is_empty() {
@@ -78,28 +75,10 @@ fn may_repeat(arguments: &Run, interval: &Interval, changes: &[Change]) -> Resul
     }
 }
 
-fn is_written(file: &FileRow) -> bool {
-    let counts = [
-        Counter::WriteRequests,
-        Counter::WriteBytes,
-        Counter::DirtiedPages,
-        Counter::DirectWriteRequests,
-    ];
-    file.number.is_some() && counts.iter().any(|counter| file.ledger[*counter] > 0)
-}
-
 /// Runs the command without its output, under a probe as before; returns its times and the pages that it missed.
 fn repeat(arguments: &Run, kernel: &Kernel) -> Result<(TimeUse, u64)> {
-    if let Some(prepare) = &arguments.prepare {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", prepare]).stdin(Stdio::null());
-        shell.stdout(std::io::stderr());
-        let mut child =
-            cachewise_sys::spawn_untouched(&mut shell).context("cannot run --prepare")?;
-        let status = child.wait().context("cannot learn how --prepare ended")?;
-        if !status.success() {
-            bail!("--prepare failed ({status})");
-        }
+    if let Some(command) = &arguments.prepare {
+        prepare(command)?;
     }
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(kernel),

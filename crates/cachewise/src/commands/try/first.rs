@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Counter, Eviction, EvictionCause, Exit, FileRow, Interval};
+use cachewise_model::{Counter, Exit, FileRow};
 use cachewise_units::escaped;
 
 use super::arguments::Try;
 use super::once::{Once, is_success};
+use crate::repeatable::{is_unlinked, written};
 
 /// Files and calls that a message names.
 const NAMED: usize = 3;
@@ -90,12 +91,7 @@ fn is_read(file: &FileRow) -> bool {
 /// Changes that the command made, each as the rest of a sentence about it.
 fn changes(once: &Once) -> Vec<String> {
     let mut changes = Vec::new();
-    let written: Vec<&FileRow> = once
-        .interval
-        .files
-        .iter()
-        .filter(|file| is_written(file))
-        .collect();
+    let written = written(&once.interval);
     if !written.is_empty() {
         let paths = written
             .iter()
@@ -125,31 +121,4 @@ fn counted(number: usize, noun: &str, named: &[String]) -> String {
         [] => format!("{number} {noun}{plural}"),
         _ => format!("{number} {noun}{plural} ({}{more})", named.join(", ")),
     }
-}
-
-fn is_written(file: &FileRow) -> bool {
-    let counts = [
-        Counter::WriteRequests,
-        Counter::WriteBytes,
-        Counter::DirtiedPages,
-        Counter::DirectWriteRequests,
-    ];
-    let is_file = file.number.is_some() && file.filesystem.as_ref().known().is_some();
-    is_file && counts.iter().any(|counter| file.ledger[*counter] > 0)
-}
-
-/// Evictions show removed files that had pages, also where calls are not traced.
-fn is_unlinked(interval: &Interval) -> bool {
-    let causes = [EvictionCause::Unlink, EvictionCause::Truncation];
-    // Other programs remove files that the command has read, too.
-    let is_own = |eviction: &&Eviction| {
-        let culprit = eviction.culprit.as_ref();
-        let pid = culprit.and_then(|culprit| culprit.pid.known());
-        pid.is_some_and(|pid| interval.processes.iter().any(|own| own.pid == Some(pid)))
-    };
-    interval
-        .evictions
-        .iter()
-        .filter(is_own)
-        .any(|eviction| causes.contains(&eviction.cause) && eviction.pages > 0)
 }

@@ -24,13 +24,14 @@ use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 
 use crate::commands::guard::{directory, recovered};
+use crate::repeatable::prepare;
 use answer::Answer;
 use arguments::Try;
 use first::First;
 use interruption::Interruption;
 use once::{Manner, once};
 use policy::Policy;
-use rounds::{Rounds, prepare};
+use rounds::Rounds;
 
 /// Runs the command without a fix and with each, and compares.
 pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {

@@ -17,6 +17,7 @@ use super::interruption::Interruption;
 use super::once::{Manner, Once, is_success, once};
 use super::policy::Policy;
 use crate::commands::guard::report_restored;
+use crate::repeatable::prepare;
 
 /// The finished runs of one arm.
 #[derive(Debug, Default)]
@@ -177,23 +178,6 @@ fn cut(mut arms: Vec<Arm>) -> Vec<Arm> {
         arm.warmed.truncate(least);
     }
     arms
-}
-
-/// Runs a shell command that restores what the command changed.
-pub fn prepare(command: &str) -> Result<()> {
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", command]);
-    // Standard output is ours.
-    shell
-        .stdin(std::process::Stdio::null())
-        .stdout(std::io::stderr());
-    let mut child =
-        cachewise_sys::spawn_untouched(&mut shell).context("cannot run the shell for --prepare")?;
-    let status = child.wait().context("cannot learn how --prepare ended")?;
-    if !status.success() {
-        bail!("--prepare failed: {status}");
-    }
-    Ok(())
 }
 
 /// Evicts the files; dirty pages are written first. Pages that others map stay.
