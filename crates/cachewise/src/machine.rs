@@ -24,6 +24,10 @@ pub const ENOUGH_FILES: u64 = 128;
 pub const BPF: &str =
     "a kernel with bpf(2) (CONFIG_BPF_SYSCALL), and a seccomp profile that allows it";
 
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON: u64 = 1 << 38;
+const CAP_BPF: u64 = 1 << 39;
+
 /// The back end of a probe, with the kernel memory that it takes.
 pub fn backend(probe: &Probe, kernel: &Kernel) -> Backend {
     Backend {
@@ -76,8 +80,23 @@ pub fn why_no_probe(error: Error) -> String {
         }
         _ => "set CACHEWISE_BPF_LOG=1 to see the kernel's message".into(),
     };
-    let why = explain(&anyhow::Error::from(error));
+    let why = match missing_capabilities() {
+        Some(missing) if kind_of(&error) == ErrorKind::Denied => {
+            format!("this process does not have {missing}")
+        }
+        _ => explain(&anyhow::Error::from(error)),
+    };
     format!("{why}; for exact numbers {way_out}")
+}
+
+/// The capabilities that this process lacks to load the probe's programs; `None`: it has them, or is not able to look.
+fn missing_capabilities() -> Option<&'static str> {
+    let held = effective_capabilities().filter(|_| !may_load_programs())?;
+    Some(match (held & CAP_BPF != 0, held & CAP_PERFMON != 0) {
+        (true, _) => "CAP_PERFMON",
+        (false, true) => "CAP_BPF",
+        (false, false) => "CAP_BPF and CAP_PERFMON",
+    })
 }
 
 /// The kind of a failure for the user: without capabilities, or locked down, a kernel returns "invalid" for calls that it
@@ -130,10 +149,8 @@ fn has_seccomp_filter() -> bool {
 
 /// Whether this process has the capabilities to load the probe's programs.
 fn may_load_programs() -> bool {
-    const CAP_SYS_ADMIN: u32 = 21;
-    const BOTH: u64 = 1 << 38 | 1 << 39;
-    effective_capabilities()
-        .is_some_and(|held| held & BOTH == BOTH || held & (1 << CAP_SYS_ADMIN) != 0)
+    const BOTH: u64 = CAP_BPF | CAP_PERFMON;
+    effective_capabilities().is_some_and(|held| held & BOTH == BOTH || held & CAP_SYS_ADMIN != 0)
 }
 
 /// A process by its number, and its name where that can be read.

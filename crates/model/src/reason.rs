@@ -91,6 +91,8 @@ reasons! {
     OnlyEstimated, "only_estimated", "estimates are not enough", was "estimates prove nothing";
     /// A simulation of other memory sizes, not a count.
     Simulated, "simulated", "simulated, not counted";
+    /// No page came from a device while `size` measured, so what one costs is unknown.
+    NothingFetched, "nothing_fetched", "no page came from a device in this run, so its price is unknown";
     /// No group is at a memory limit of its own.
     NoLimitReached, "no_limit_reached", "no control group reached a limit of its own", was "no control group came up against a limit of its own";
     /// No sample of the recording has the field.

@@ -13,6 +13,8 @@ pub struct Sizing {
     pub fetched_pages: Count,
     /// Fetched pages under exact LRU.
     pub lru_fetched_pages: Count,
+    /// Waits for pages of files, at the price of the measured ones.
+    pub lost_seconds: Measured<f64>,
 }
 
 impl Sizing {
@@ -25,6 +27,7 @@ impl Sizing {
             requested_pages: Measured::Missing(missing),
             fetched_pages: Measured::Missing(missing),
             lru_fetched_pages: Measured::Missing(missing),
+            lost_seconds: Measured::Missing(missing),
         }
     }
 }
@@ -38,11 +41,12 @@ impl FieldGroup for Sizing {
 }
 
 /// Default columns of `size`.
-pub const SIZE_COLUMNS: [&str; 6] = [
+pub const SIZE_COLUMNS: [&str; 7] = [
     "size_memory_bytes",
     "size_page_cache_bytes",
     "size_miss_ratio",
     "size_fetched_per_second_bytes",
+    "size_lost_seconds",
     "size_lru_miss_ratio",
     "note",
 ];

@@ -18,6 +18,9 @@ const ROWS: usize = 12;
 /// Width of the numbers on the left.
 const LABELS: usize = 7;
 
+/// Width of the seconds on the right.
+const SECONDS: usize = 9;
+
 /// Eighths of a character cell, from below.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -29,14 +32,20 @@ fn ends(lines: &[PlotLine]) -> Option<(f64, f64)> {
     (size > 0.0 && size.is_finite() && ratio.is_finite()).then_some((size, ratio.max(0.01)))
 }
 
-/// The curves as an SVG; points are sizes in bytes and ratios.
+/// The curves as an SVG; points are sizes in bytes and ratios. `seconds` are those lost at a ratio of 1, for the axis on
+/// the right, if they are known.
 ///
 /// # Errors
 /// There are no points, or the library fails.
-pub fn miss_svg(lines: &[PlotLine], marks: &[PlotMark]) -> io::Result<String> {
+pub fn miss_svg(
+    lines: &[PlotLine],
+    marks: &[PlotMark],
+    seconds: Option<f64>,
+) -> io::Result<String> {
     let ends = ends(lines).ok_or_else(|| io::Error::other("there are no points to draw"))?;
     let mut svg = String::new();
-    drawn(&mut svg, lines, marks, ends).map_err(|error| io::Error::other(error.to_string()))?;
+    drawn(&mut svg, lines, marks, ends, seconds)
+        .map_err(|error| io::Error::other(error.to_string()))?;
     Ok(svg)
 }
 
@@ -45,6 +54,7 @@ fn drawn(
     lines: &[PlotLine],
     marks: &[PlotMark],
     (size, ratio): (f64, f64),
+    seconds: Option<f64>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -58,7 +68,9 @@ fn drawn(
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..largest * 1.02, 0.0..high)?;
+        .right_y_label_area_size(if seconds.is_some() { 64 } else { 0 })
+        .build_cartesian_2d(0.0..largest * 1.02, 0.0..high)?
+        .set_secondary_coord(0.0..largest * 1.02, 0.0..high * seconds.unwrap_or(1.0));
     chart
         .configure_mesh()
         .x_desc("page cache")
@@ -67,6 +79,13 @@ fn drawn(
         .y_label_formatter(&|ratio| percent(*ratio))
         .max_light_lines(1)
         .draw()?;
+    if seconds.is_some() {
+        chart
+            .configure_secondary_axes()
+            .y_desc("seconds lost")
+            .y_label_formatter(&|seconds| short_seconds(*seconds))
+            .draw()?;
+    }
     let gray = RGBColor(120, 120, 120);
     for (number, mark) in marks.iter().enumerate() {
         chart.draw_series(DashedLineSeries::new(
@@ -106,11 +125,19 @@ fn drawn(
     Ok(())
 }
 
-/// A curve as an area of text, at most `width` wide, with blocks or in ASCII; nothing without room or points.
+/// A curve as an area of text, at most `width` wide, with blocks or in ASCII; nothing without room or points. `seconds`
+/// as for [`miss_svg`].
 #[must_use]
-pub fn miss_text(line: &PlotLine, marks: &[PlotMark], width: usize, blocks: bool) -> String {
+pub fn miss_text(
+    line: &PlotLine,
+    marks: &[PlotMark],
+    seconds: Option<f64>,
+    width: usize,
+    blocks: bool,
+) -> String {
     const NARROWEST: usize = 24;
-    let columns = width.saturating_sub(LABELS + 2).min(100);
+    let right = seconds.map_or(0, |_| SECONDS + 1);
+    let columns = width.saturating_sub(LABELS + 2 + right).min(100);
     let lines = std::slice::from_ref(line);
     let Some((size, ratio)) = ends(lines).filter(|_| columns >= NARROWEST) else {
         return String::new();
@@ -133,7 +160,16 @@ pub fn miss_text(line: &PlotLine, marks: &[PlotMark], width: usize, blocks: bool
             .iter()
             .map(|height| cell(height - row as f64, blocks))
             .collect();
-        text += &format!("{label:>LABELS$} |{}\n", cells.trim_end());
+        let line = match seconds {
+            Some(seconds) if !label.is_empty() => {
+                let part = (row + 1) as f64 / ROWS as f64;
+                let part = if row == 0 { 0.0 } else { part };
+                let lost = short_seconds(seconds * ratio * part);
+                format!("{label:>LABELS$} |{cells} {lost:>SECONDS$}")
+            }
+            _ => format!("{label:>LABELS$} |{cells}"),
+        };
+        text += &format!("{}\n", line.trim_end());
     }
     let mut axis = vec!['-'; columns];
     for mark in marks.iter().filter(|mark| mark.size <= size) {
@@ -180,6 +216,15 @@ fn at(line: &PlotLine, size: f64) -> f64 {
     }
 }
 
+fn short_seconds(seconds: f64) -> String {
+    match seconds {
+        0.0 => "0 s".into(),
+        seconds if seconds < 10.0 => format!("{seconds:.2} s"),
+        seconds if seconds < 100.0 => format!("{seconds:.1} s"),
+        seconds => format!("{seconds:.0} s"),
+    }
+}
+
 fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         percent if percent > 0.0 && percent < 10.0 => format!("{percent:.1} %"),
@@ -208,7 +253,8 @@ mod tests {
     #[test]
     fn miss_text_fits_and_names_the_marks() {
         for blocks in [true, false] {
-            let text = miss_text(&line(), &marks(), 80, blocks);
+            let text = miss_text(&line(), &marks(), Some(40.0), 80, blocks);
+            assert!(text.contains("32.0 s") && text.contains("16.0 s"), "{text}");
             assert!(text.contains("^ limit (100.0 MiB)"), "{text}");
             assert!(
                 text.contains("80 %") && text.contains("200.0 MiB"),
@@ -220,7 +266,9 @@ mod tests {
             );
             assert_eq!(text.is_ascii(), !blocks, "{text}");
         }
-        assert_eq!(miss_text(&line(), &marks(), 20, true), "", "no room");
+        let text = miss_text(&line(), &marks(), None, 80, false);
+        assert!(!text.contains(" s\n"), "no price, no seconds: {text}");
+        assert_eq!(miss_text(&line(), &marks(), None, 20, true), "", "no room");
     }
 
     #[test]
@@ -233,11 +281,13 @@ mod tests {
 
     #[test]
     fn miss_svg_names_curves_and_marks() {
-        let svg = miss_svg(&[line()], &marks()).unwrap();
+        let svg = miss_svg(&[line()], &marks(), Some(40.0)).unwrap();
         assert!(svg.trim_end().ends_with("</svg>"));
-        for name in ["two lists", "limit"] {
+        for name in ["two lists", "limit", "seconds lost"] {
             assert!(svg.contains(name), "{name} is in it");
         }
-        assert!(miss_svg(&[], &[]).is_err());
+        let svg = miss_svg(&[line()], &marks(), None).unwrap();
+        assert!(!svg.contains("seconds lost"), "their price is unknown");
+        assert!(miss_svg(&[], &[], None).is_err());
     }
 }

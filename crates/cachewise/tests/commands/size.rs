@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
         plain("usage::one_thing_to_watch", one_thing_to_watch),
         needs_root("command::not_found_is_127", not_found),
         needs_root("command::keeps_its_status_and_is_plotted", keeps_status),
+        needs_root("command::seconds_lost_have_the_measured_price", price),
         needs_root("end::interrupt_shows_what_was_seen", interrupted),
         needs_root("user::without_rights_is_an_error", unprivileged),
         needs_root("group::misses_are_those_of_a_real_limit", real_limits),
@@ -155,6 +156,34 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("an ordinary name")
 }
 
+/// The row of the largest memory of `size -- cat FILE`.
+fn largest_of(file: &Path, json: &Path) -> Value {
+    let arguments = ["-o", text(json), "--", "cat", text(file)];
+    Ended::of(&mut size(&arguments)).expect(0, "it reads the file");
+    let document = std::fs::read_to_string(json).expect("it was written");
+    let document: Value = serde_json::from_str(&document).expect("it is JSON");
+    let rows = document["rows"].as_array().expect("there are rows");
+    rows.last().expect("there is one").clone()
+}
+
+fn price() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 << 20);
+    let json = scratch.path("curve.json");
+    // Programs and libraries are resident from here on.
+    largest_of(&scratch.file("small", PAGE), &json);
+    let resident = largest_of(&file, &json);
+    assert_eq!(
+        resident["reason_codes"]["size_lost_seconds"], "nothing_fetched",
+        "no device was waited for: {resident}"
+    );
+    assert!(resident["size_lost_seconds"].is_null(), "{resident}");
+    evict(&file);
+    let fetched = largest_of(&file, &json);
+    let lost = fetched["size_lost_seconds"].as_f64().expect("a number");
+    assert!(lost > 0.0, "a device was waited for: {fetched}");
+}
+
 fn interrupted() {
     let size = Started::of(&mut size(&["--all"]));
     until_it_watches(size.pid());
@@ -173,7 +202,11 @@ fn unprivileged() {
     command.args(["size", "--all", "-d", "1"]);
     Ended::of(&mut command)
         .expect(2, "it needs rights")
-        .says("accesses cannot be watched", "it says why");
+        .says("accesses cannot be watched", "it says why")
+        .says(
+            "this process does not have CAP_BPF and CAP_PERFMON",
+            "it names the missing capabilities",
+        );
 }
 
 /// Memory sizes by which the prediction is judged, in percent of the file.

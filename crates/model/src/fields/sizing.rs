@@ -28,7 +28,7 @@ fn fetched_per_second(row: &Row) -> Value {
         .bytes()
 }
 
-pub(crate) const SIZING_FIELDS: [Field; 7] = fields! {
+pub(crate) const SIZING_FIELDS: [Field; 8] = fields! {
     "size_memory_bytes", "MEMORY", [], Bytes, Gauge,
         |row| row.sizing.memory_bytes.bytes(),
         "Memory limit that is simulated: page cache of files, and the other memory of the control group as it is";
@@ -47,6 +47,9 @@ pub(crate) const SIZING_FIELDS: [Field; 7] = fields! {
     "size_fetched_per_second_bytes", "FETCH/s", [], Bytes, Gauge,
         fetched_per_second,
         "Bytes that devices would deliver in a second with that memory, at the present speed of the program";
+    "size_lost_seconds", "LOST-SEC", [], Seconds, Gauge,
+        |row| Value::seconds(row.sizing.lost_seconds),
+        "Seconds that tasks would wait for these pages, at the price of a page that was measured meanwhile";
     "size_lru_miss_ratio", "LRU-MISS%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.lru_fetched_pages.ratio_of(row.sizing.requested_pages)),
         "The same under exact LRU, for comparison";

@@ -2,9 +2,11 @@
 //!
 //! # Layout
 //! - `room`: the limit that holds, and the memory beside the page cache
+//! - `price`: the wait for a page from a device
 //! - `watcher`: the thread that simulates; `shown`: its result for people and programs
 
 pub mod arguments;
+mod price;
 mod room;
 mod shown;
 mod watcher;
@@ -28,6 +30,7 @@ use crate::columns::fields;
 use crate::commands::top::look_of;
 use crate::machine::{self, Followed};
 use arguments::Size;
+use price::Price;
 use room::Room;
 use shown::Shown;
 use watcher::Watcher;
@@ -97,7 +100,10 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
              not simulated: below the footprint the miss ratios are lower bounds"
         ));
     }
-    let shown = Shown::of(&seen, notes, account::lost(&snapshot));
+    let mut lost = account::lost(&snapshot);
+    // The curve needs neither rows nor names; a row that was lost is in the total.
+    lost.retain(|lost| !["rows", "names"].contains(&lost.id));
+    let shown = Shown::of(&seen, Price::of(&snapshot.total), notes, lost);
     let columns = match &arguments.columns {
         Some(columns) => columns.0.clone(),
         None if sink.format == Format::Table => fields(&SIZE_COLUMNS),
@@ -145,7 +151,9 @@ fn attach(arguments: &Size, kernel: &Kernel) -> Result<Probe> {
         cgroup_v1: machine::uses_cgroup_v1(kernel),
         mounted_only: true,
         accesses: true,
-        ..Options::new(scope, Detail::Totals)
+        // Times are kept by process and file.
+        times: true,
+        ..Options::new(scope, Detail::Rows)
     };
     if let Some(path) = &arguments.cgroup {
         options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);

@@ -11,6 +11,7 @@ use cachewise_view::{
     Format, PlotLine, PlotMark, RowOptions, RowWriter, lost_text, miss_svg, miss_text,
 };
 
+use super::price::Price;
 use super::watcher::Seen;
 
 /// Rows of a table on a terminal beside the marked ones, about.
@@ -19,6 +20,7 @@ const ROWS: usize = 14;
 /// A result with what is to be said of it.
 pub struct Shown<'a> {
     seen: &'a Seen,
+    price: Price,
     page: PageSize,
     /// Sentences, the answer first.
     pub answer: Vec<String>,
@@ -28,12 +30,18 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub fn of(seen: &'a Seen, mut notes: Vec<String>, mut lost: Vec<Lost>) -> Shown<'a> {
+    pub fn of(
+        seen: &'a Seen,
+        price: Price,
+        mut notes: Vec<String>,
+        mut lost: Vec<Lost>,
+    ) -> Shown<'a> {
         if seen.lost > 0 {
             lost.push(Lost::new("accesses", seen.lost));
         }
         let mut shown = Shown {
             seen,
+            price,
             page: cachewise_sys::page_size(),
             answer: Vec::new(),
             notes: Vec::new(),
@@ -98,11 +106,20 @@ impl<'a> Shown<'a> {
         if let Some((limit, name)) = self.limit() {
             let memory = self.memory_of(limit.memory).unwrap_or_default();
             lines.push(format!(
-                "{name}, {memory}: {} of requested pages come from devices",
-                percent(limit.miss_ratio)
+                "{name}, {memory}: {} of requested pages come from devices{}",
+                percent(limit.miss_ratio),
+                self.cost(&limit)
             ));
         }
         lines
+    }
+
+    /// The seconds that tasks wait with that memory, as the end of a sentence.
+    fn cost(&self, point: &Point) -> String {
+        match self.price.seconds(point.fetched).known() {
+            Some(seconds) => format!(", and tasks wait ~{seconds:.1} s for them"),
+            None => String::new(),
+        }
     }
 
     fn noted(&self) -> Vec<String> {
@@ -115,6 +132,16 @@ impl<'a> Shown<'a> {
                 percent(Some(floor)),
                 curve.requested
             ));
+        }
+        if let Some(price) = self.price.known() {
+            notes.push(format!(
+                "seconds lost are at {:.0} us for each page from a device, the mean of this run",
+                price * 1e6
+            ));
+        } else if curve.floor.is_some() {
+            notes.push(
+                "seconds lost are unknown: no page came from a device, so that the wait for one was not measured".into(),
+            );
         }
         if curve.rate.share() < 1.0 {
             notes.push(format!(
@@ -175,6 +202,7 @@ impl<'a> Shown<'a> {
                 requested_pages: Measured::Exact(requested),
                 fetched_pages: simulated(point.fetched.0),
                 lru_fetched_pages: simulated(lru.unwrap_or_default()),
+                lost_seconds: self.price.seconds(point.fetched),
             }
             .into(),
             elapsed: self.seen.elapsed,
@@ -207,7 +235,13 @@ impl<'a> Shown<'a> {
         if is_table {
             let width = sink.style.width;
             let mut text = self.answer.join("\n") + "\n\n";
-            text += &miss_text(&self.line(), &self.plot_marks(), width, blocks);
+            text += &miss_text(
+                &self.line(),
+                &self.plot_marks(),
+                self.seconds(),
+                width,
+                blocks,
+            );
             text.push('\n');
             sink.write_all(text.as_bytes()).with_context(cannot_write)?;
         }
@@ -276,6 +310,11 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// Seconds lost where each requested page comes from a device.
+    fn seconds(&self) -> Option<f64> {
+        self.price.seconds(self.curve().requested).known()
+    }
+
     fn plot_marks(&self) -> Vec<PlotMark> {
         let mark = |name: &str, point: Option<Point>| {
             Some(PlotMark {
@@ -304,7 +343,7 @@ impl<'a> Shown<'a> {
         let largest = lines[0].points.last().map_or(0.0, |point| point.0);
         let mut marks = self.plot_marks();
         marks.retain(|mark| mark.size <= largest * 1.5);
-        miss_svg(&lines, &marks)
+        miss_svg(&lines, &marks, self.seconds())
     }
 }
 
