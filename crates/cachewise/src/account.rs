@@ -1,7 +1,7 @@
 //! From the probe's rows to a report: by file, by process, by control group.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::hash::Hash;
 use std::os::unix::fs::MetadataExt;
@@ -468,6 +468,7 @@ pub fn evictions(
                 Measured::Exact((*name).clone())
             })
     };
+    let used = uses_of_culprits(snapshot);
     let mut evictions: Vec<Eviction> = snapshot
         .evictions
         .iter()
@@ -491,12 +492,41 @@ pub fn evictions(
                     .map_or(Measured::Missing(NOT_APPLICABLE), group),
                 cause: eviction.cause,
                 culprit,
+                own: eviction
+                    .culprit
+                    .is_some_and(|process| used.contains(&(process, eviction.file))),
                 pages: eviction.pages.0,
             })
         })
         .collect();
     evictions.sort_by_key(|eviction| (Reverse(eviction.pages), eviction.file));
     evictions
+}
+
+/// The files that processes which evicted pages requested themselves.
+fn uses_of_culprits(snapshot: &Snapshot) -> HashSet<(ProcessId, Option<FileId>)> {
+    let evictions = snapshot.evictions.iter();
+    let culprits: HashSet<ProcessId> = evictions.filter_map(|eviction| eviction.culprit).collect();
+    let rows = snapshot.rows.iter();
+    rows.filter_map(|row| Some((row.process?, row)))
+        .filter(|(process, row)| culprits.contains(process) && uses_file(&row.ledger))
+        .map(|(process, row)| (process, row.file))
+        .collect()
+}
+
+/// Whether requests were counted, and not only the pages that other tasks moved.
+fn uses_file(ledger: &Ledger) -> bool {
+    use Counter::{
+        DirectReadRequests, DirectWriteRequests, FaultRequests, ReadRequests, WriteRequests,
+    };
+    let requests = [
+        ReadRequests,
+        WriteRequests,
+        FaultRequests,
+        DirectReadRequests,
+        DirectWriteRequests,
+    ];
+    requests.iter().any(|counter| ledger[*counter] > 0)
 }
 
 /// Puts control groups in the order of what was done in them; those that did nothing by their memory.

@@ -14,6 +14,8 @@ pub struct Eviction {
     pub cause: EvictionCause,
     /// The process that evicted them; `None` for kernel threads, as in background reclaim.
     pub culprit: Option<Culprit>,
+    /// Whether the culprit is known to use the file itself: its requests for it were counted.
+    pub own: bool,
     /// The number of pages.
     pub pages: u64,
 }
@@ -40,6 +42,12 @@ pub(crate) type EvictionKey = (
 );
 
 impl Eviction {
+    /// Returns whether both are evictions of one file, by one process, for one cause, of pages of one control group.
+    #[must_use]
+    pub fn is_like(&self, other: &Eviction) -> bool {
+        self.key() == other.key()
+    }
+
     /// The identity by which an eviction of the next interval adds to this one.
     pub(crate) fn key(&self) -> EvictionKey {
         let culprit = self.culprit.as_ref().map(|culprit| {

@@ -66,6 +66,12 @@ impl EvictionCause {
         Self::ALL.get(index).copied()
     }
 
+    /// The cause of this name in machine formats.
+    #[must_use]
+    pub fn find(id: &str) -> Option<EvictionCause> {
+        Self::ALL.iter().copied().find(|cause| cause.id() == id)
+    }
+
     /// Returns whether memory reclaim evicts, because memory is needed or asked to be free.
     #[must_use]
     pub const fn is_reclaim(self) -> bool {
@@ -99,6 +105,7 @@ mod tests {
         for (number, cause) in EvictionCause::ALL.iter().enumerate() {
             let number = u32::try_from(number).expect("there are few causes");
             assert_eq!(EvictionCause::from_number(number), Some(*cause));
+            assert_eq!(EvictionCause::find(cause.id()), Some(*cause));
             assert!(!cause.help().is_empty() && !cause.words().is_empty());
         }
         let beyond = u32::try_from(EvictionCause::ALL.len()).expect("there are few causes");

@@ -56,7 +56,7 @@ pub struct Interval {
     pub devices: Vec<DeviceRow>,
     /// Use of files by processes.
     pub uses: Vec<ProcessFileUse>,
-    /// Evicted pages of the files, by cause and process, of a run. Watches and recordings do not have them.
+    /// Evicted pages of the files, by cause and process.
     pub evictions: Vec<Eviction>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,

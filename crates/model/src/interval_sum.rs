@@ -147,7 +147,10 @@ impl Places {
             &mut self.evictions,
             evictions.collect(),
             Eviction::key,
-            |eviction, later| eviction.pages += later.pages,
+            |eviction, later| {
+                eviction.pages += later.pages;
+                eviction.own |= later.own;
+            },
         );
         join(
             &mut whole.lost,
@@ -249,6 +252,7 @@ mod tests {
                 charged: Measured::Exact("/db".into()),
                 cause,
                 culprit: None,
+                own: false,
                 pages,
             });
             interval

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger, Lost,
-    Measured, Missing, ProcessRow, Reason, System,
+    CgroupRow, Count, Counter, Culprit, DeviceRow, Eviction, EvictionCause, Exit, FileNumber,
+    FileRow, Interval, Ledger, Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow, Reason, System,
 };
 
 use crate::columns::TableLayout;
@@ -25,6 +25,9 @@ const UNSERVED: [Counter; 3] = [
     Counter::WriteUnservedBytes,
 ];
 const OF_ANOTHER: Missing = Missing::NotOffered(Reason::OtherVersion);
+
+/// Of evictions by kernel threads.
+const NO_CULPRIT: Count = Measured::Missing(NOT_APPLICABLE);
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -152,6 +155,23 @@ impl<'a> RowOut<'a> {
         self.count(row.device_read_bytes);
         self.count(row.device_write_bytes);
         self.ledger(&row.ledger);
+        self.cells
+    }
+
+    /// The file is its place among the files of the sample.
+    pub(crate) fn eviction(mut self, row: &Eviction) -> Vec<Cell> {
+        self.number(row.file as u64);
+        self.text(Measured::Exact(row.cause.id().as_bytes()));
+        self.string(&row.charged);
+        let culprit = row.culprit.as_ref();
+        self.count(culprit.map_or(NO_CULPRIT, |culprit| Measured::Exact(culprit.started)));
+        let kernel = Measured::Missing(NOT_APPLICABLE);
+        self.string(culprit.map_or(&kernel, |culprit| &culprit.cgroup));
+        let pid = culprit.map(|culprit| culprit.pid.map(u64::from));
+        self.count(pid.unwrap_or(NO_CULPRIT));
+        self.string(culprit.map_or(&kernel, |culprit| &culprit.command));
+        self.number(row.own.into());
+        self.number(row.pages);
         self.cells
     }
 
@@ -343,6 +363,29 @@ impl RowIn<'_> {
             device_read_bytes: self.count()?,
             device_write_bytes: self.count()?,
             ledger: self.ledger()?,
+        })
+    }
+
+    pub(crate) fn eviction(mut self) -> Result<Eviction, Malformed> {
+        let file = usize::try_from(self.number()).map_err(|_| Malformed("too many files"))?;
+        let cause = self.known()?;
+        let charged = self.string()?;
+        let (started, cgroup) = (self.count()?, self.string()?);
+        let pid = self.count()?.map(|pid| pid as u32);
+        let command = self.string()?;
+        Ok(Eviction {
+            file,
+            charged,
+            // A later version may know more of them.
+            cause: EvictionCause::find(&cause).unwrap_or(EvictionCause::Unknown),
+            culprit: started.known().map(|started| Culprit {
+                pid,
+                started,
+                command,
+                cgroup,
+            }),
+            own: self.number() != 0,
+            pages: self.number(),
         })
     }
 

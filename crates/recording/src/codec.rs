@@ -44,6 +44,7 @@ impl Encoder {
             RowKind::Cgroup => rows(&interval.cgroups, |row| RowOut::new(names).cgroup(row)),
             RowKind::Device => rows(&interval.devices, |row| RowOut::new(names).device(row)),
             RowKind::Lost => rows(&interval.lost, |row| RowOut::new(names).lost(row)),
+            RowKind::Eviction => rows(&interval.evictions, |row| RowOut::new(names).eviction(row)),
         });
         self.names.tell(out);
         for ((which, table), rows) in RowKind::ALL.iter().zip(&mut self.tables).zip(&rows) {
@@ -116,6 +117,13 @@ fn add(interval: &mut Interval, which: RowKind, row: RowIn<'_>) -> Result<(), Ma
         RowKind::Cgroup => interval.cgroups.push(row.cgroup()?),
         RowKind::Device => interval.devices.push(row.device()?),
         RowKind::Lost => interval.lost.push(row.lost()?),
+        RowKind::Eviction => {
+            let eviction = row.eviction()?;
+            if eviction.file >= interval.files.len() {
+                return Err(Malformed("the evicted pages belong to no file"));
+            }
+            interval.evictions.push(eviction);
+        }
     }
     Ok(())
 }

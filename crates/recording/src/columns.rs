@@ -20,16 +20,18 @@ pub(crate) enum RowKind {
     Cgroup,
     Device,
     Lost,
+    Eviction,
 }
 
 impl RowKind {
-    pub(crate) const ALL: [RowKind; 6] = [
+    pub(crate) const ALL: [RowKind; 7] = [
         RowKind::Machine,
         RowKind::Process,
         RowKind::File,
         RowKind::Cgroup,
         RowKind::Device,
         RowKind::Lost,
+        RowKind::Eviction,
     ];
 
     fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl RowKind {
             RowKind::Cgroup => "cgroup",
             RowKind::Device => "device",
             RowKind::Lost => "lost",
+            RowKind::Eviction => "eviction",
         }
     }
 
@@ -50,6 +53,7 @@ impl RowKind {
             RowKind::Process => 2,
             RowKind::File => 3,
             RowKind::Cgroup | RowKind::Device | RowKind::Lost => 1,
+            RowKind::Eviction => 5,
         }
     }
 
@@ -94,11 +98,22 @@ impl RowKind {
                 "device_write_bytes",
             ],
             RowKind::Lost => &["id", "count", "meaning"],
+            RowKind::Eviction => &[
+                "file",
+                "cause",
+                "charged_cgroup",
+                "culprit",
+                "culprit_cgroup",
+                "culprit_pid",
+                "culprit_command",
+                "culprit_uses_file",
+                "evicted_pages",
+            ],
         }
     }
 
     const fn has_ledger(self) -> bool {
-        !matches!(self, RowKind::Lost)
+        !matches!(self, RowKind::Lost | RowKind::Eviction)
     }
 
     const fn has_system(self) -> bool {

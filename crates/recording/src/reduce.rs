@@ -2,9 +2,11 @@
 //! stay exact.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use cachewise_model::{
-    Count, Counter, Exit, FileRow, Interval, Ledger, Measured, Missing, ProcessRow, Reason,
+    Count, Counter, Culprit, Eviction, Exit, FileNumber, FileRow, Interval, Ledger, Measured,
+    Missing, ProcessRow, Reason,
 };
 use cachewise_units::{Bytes, PageSize};
 
@@ -35,6 +37,11 @@ pub fn reduce(interval: &mut Interval, top: usize) {
         add_process,
         no_process,
     );
+    let files: Vec<Option<FileNumber>> = interval
+        .files
+        .iter()
+        .map(|file| file.number.clone())
+        .collect();
     cut(
         &mut interval.files,
         top,
@@ -42,6 +49,7 @@ pub fn reduce(interval: &mut Interval, top: usize) {
         |sum, row| sum.ledger += &row.ledger,
         no_file,
     );
+    cut_evictions(interval, &files, top);
     for_groups(&mut interval.cgroups, |row| activity(&row.ledger));
     for_groups(&mut interval.devices, |row| activity(&row.ledger));
 }
@@ -85,6 +93,55 @@ fn cut<T, K: Ord>(
         let mut sum = none();
         others.iter().for_each(|row| add(&mut sum, row));
         rows.push(sum);
+    }
+}
+
+/// Keeps the `top` largest evictions, and sums up the others by file and cause. `before` are the numbers of the files to
+/// whose places the evictions refer.
+fn cut_evictions(interval: &mut Interval, before: &[Option<FileNumber>], top: usize) {
+    let places: HashMap<&FileNumber, usize> = interval
+        .files
+        .iter()
+        .enumerate()
+        .filter_map(|(place, file)| Some((file.number.as_ref()?, place)))
+        .collect();
+    let others = interval.files.iter().position(FileRow::is_all_others);
+    let place = |file: usize| {
+        let number = before.get(file)?.as_ref();
+        number
+            .and_then(|number| places.get(number).copied())
+            .or(others)
+    };
+    let mut rows = std::mem::take(&mut interval.evictions);
+    rows.sort_by_key(|eviction| Reverse(eviction.pages));
+    let mut kept: Vec<Eviction> = Vec::new();
+    for (rank, mut row) in rows.into_iter().enumerate() {
+        let Some(file) = place(row.file) else {
+            continue;
+        };
+        row.file = file;
+        if rank >= top {
+            row.charged = Measured::Missing(MANY);
+            row.culprit = row.culprit.map(|_| no_culprit());
+            row.own = false;
+        }
+        match kept.iter_mut().find(|other| other.is_like(&row)) {
+            Some(other) => {
+                other.pages += row.pages;
+                other.own |= row.own;
+            }
+            None => kept.push(row),
+        }
+    }
+    interval.evictions = kept;
+}
+
+fn no_culprit() -> Culprit {
+    Culprit {
+        pid: Measured::Missing(MANY),
+        started: 0,
+        command: Measured::Missing(MANY),
+        cgroup: Measured::Missing(MANY),
     }
 }
 
@@ -149,6 +206,8 @@ fn no_file() -> FileRow {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::EvictionCause;
+
     use super::*;
 
     fn process(pid: u32, pages: u64) -> ProcessRow {
@@ -215,5 +274,56 @@ mod tests {
             .map(|row| (row.pid, row.ledger[Counter::ReadRequestedPages]))
             .collect();
         assert_eq!(rows, [(Some(3), 3), (None, 1_002)], "one row for both");
+    }
+
+    #[test]
+    fn evictions_follow_their_files_and_keep_their_sum() {
+        let mut interval = crate::example();
+        let file = |inode: u64, pages: u64| {
+            let mut row = no_file();
+            row.number = Some(FileNumber {
+                device: "8:1".into(),
+                inode,
+            });
+            row.path = Measured::Exact(format!("/f{inode}").into());
+            row.ledger.set(Counter::ReadRequestedPages, pages);
+            row
+        };
+        interval.files = vec![file(1, 1), file(2, 2), file(3, 9)];
+        let eviction = |file: usize, culprit: u64, pages: u64| Eviction {
+            file,
+            charged: Measured::Exact("/db".into()),
+            cause: EvictionCause::GroupLimit,
+            culprit: Some(Culprit {
+                started: culprit,
+                ..no_culprit()
+            }),
+            own: true,
+            pages,
+        };
+        interval.evictions = vec![
+            eviction(0, 7, 5),
+            eviction(1, 7, 6),
+            eviction(2, 7, 40),
+            eviction(2, 8, 1),
+            eviction(2, 9, 2),
+        ];
+        reduce(&mut interval, 1);
+        let rows: Vec<(usize, u64, u64)> = interval
+            .evictions
+            .iter()
+            .map(|row| {
+                (
+                    row.file,
+                    row.culprit.as_ref().map_or(0, |who| who.started),
+                    row.pages,
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [(0, 7, 40), (1, 0, 11), (0, 0, 3)],
+            "the largest, then the two files without a row of their own, then the rest of the first"
+        );
     }
 }

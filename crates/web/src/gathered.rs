@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Count, Diagnosis, Exactness, Exit, Interval, Lost, Row, Sum};
+use cachewise_model::{Count, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, Row, Sum};
 use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
@@ -37,6 +37,8 @@ pub(crate) struct Gathered {
     pub(crate) totals: Option<Interval>,
     /// Control groups with metrics of their own.
     pub(crate) groups: Groups,
+    /// Evicted pages since the start, by the number of the cause.
+    pub(crate) evicted: [u64; EvictionCause::ALL.len()],
     pending: Option<Interval>,
     window: VecDeque<Interval>,
     /// As JSON.
@@ -59,6 +61,7 @@ impl Gathered {
             machine,
             groups: Groups::new(options.top_groups),
             options,
+            evicted: [0; EvictionCause::ALL.len()],
             totals: None,
             pending: None,
             window: VecDeque::new(),
@@ -83,7 +86,14 @@ impl Gathered {
         self.failed = None;
         self.options.names.mask(&mut interval);
         interval.uses.clear();
+        for eviction in &interval.evictions {
+            self.evicted[eviction.cause as usize] += eviction.pages;
+        }
         interval.files.truncate(MOST_ROWS);
+        interval
+            .evictions
+            .retain(|eviction| eviction.file < MOST_ROWS);
+        interval.evictions.truncate(MOST_ROWS);
         self.groups.add(&interval.cgroups);
         append(&mut self.totals, without_parts(&interval));
         append(&mut self.pending, interval);

@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1 description of the JSON, with rows from the table of fields.
 
-use cachewise_model::{FIELDS, Field, Kind, SCHEMA_VERSION, Unit};
+use cachewise_model::{EvictionCause, FIELDS, Field, Kind, SCHEMA_VERSION, Unit};
 use serde_json::{Map, Value as Json, json};
 
 use crate::http::query::{MOST_ROWS, MOST_SECONDS};
@@ -90,7 +90,7 @@ pub fn openapi() -> Json {
         (
             "/api/v1/stretch",
             "Counts of the machine in the last interval, or in a longer time",
-            json!([seconds]),
+            json!([seconds.clone()]),
             json!({ "stretch": reference("Row"), "lost": array("Lost") }),
         ),
         (
@@ -110,6 +110,23 @@ pub fn openapi() -> Json {
             json!({
                 "interval_seconds": number("Time between ticks"),
                 "points": array("Row"),
+            }),
+        ),
+        (
+            "/api/v1/evictions",
+            "Evicted pages by file, cause and the process that evicted them, the most first",
+            json!([
+                seconds,
+                query(
+                    "limit",
+                    &format!("Number of rows, at most {MOST_ROWS}"),
+                    "integer"
+                ),
+            ]),
+            json!({
+                "elapsed_seconds": number("Length of the time over which the rows are summed"),
+                "count": or_null(integer("Number of rows, without the limit; null if unknown")),
+                "evictions": or_null(array("Eviction")),
             }),
         ),
         (
@@ -199,6 +216,7 @@ fn schemas() -> Json {
         .map(|field| (field.id.to_owned(), of_field(field)))
         .collect();
     let names = json!({ "type": "array", "items": { "type": "string" } });
+    let causes: Vec<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
     row.insert("estimated".into(), names.clone());
     row.insert("escaped".into(), names);
     row.insert("reasons".into(), reasons());
@@ -251,6 +269,35 @@ fn schemas() -> Json {
                 "verify": text("How to verify the fix"),
                 "figures": { "type": "object", "description": "Former name of evidence" },
                 "next_step": text("Former name of fix"),
+            },
+        },
+        "Eviction": {
+            "type": "object",
+            "required": ["cause", "evicted_pages", "culprit_uses_file", "charged_cgroup", "culprit"],
+            "properties": {
+                "cause": { "enum": causes },
+                "evicted_pages": integer("Evicted pages"),
+                "culprit_uses_file": { "type": "boolean", "description": "Whether the process that evicted is known to use the file itself" },
+                "charged_cgroup": { "type": ["string", "null"], "description": "Control group that the pages were charged to" },
+                "path": { "type": ["string", "null"], "description": "The file" },
+                "device": { "type": ["string", "null"], "description": "Its device" },
+                "inode": { "type": ["integer", "null"], "description": "Its inode" },
+                "culprit": {
+                    "type": ["object", "null"],
+                    "description": "The process that evicted the pages; null for kernel threads",
+                    "properties": {
+                        "pid": { "type": ["integer", "null"] },
+                        "command": { "type": ["string", "null"], "description": "The program's name" },
+                        "cgroup": { "type": ["string", "null"] },
+                        "started": integer("Start in nanoseconds since boot"),
+                        "reasons": reasons(),
+                        "reason_codes": reason_codes(),
+                    },
+                },
+                "reasons": reasons(),
+                "reason_codes": reason_codes(),
+                "escaped": { "type": "array", "items": { "type": "string" } },
+                "estimated": { "type": "array", "items": { "type": "string" } },
             },
         },
         "Directory": {

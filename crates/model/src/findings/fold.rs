@@ -8,14 +8,16 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{
-    cold_start, dirty_backlog, fault_readahead, group_limit, random_small_reads, readahead_wasted,
-    reread_from_disk, thrashing, waits, who_misses, working_set,
+    blame, cold_start, dirty_backlog, evicted_by_other, fault_readahead, group_limit,
+    random_small_reads, readahead_wasted, reread_from_disk, thrashing, waits, who_misses,
+    working_set,
 };
 use crate::counter::Counter;
 use crate::finding::{Finding, Folded, SubjectKind};
 use crate::group_memory::holds;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
+use crate::parts::CgroupRow;
 
 /// Causes in the way that a file is read: they explain a lack of memory.
 const PATTERNS: [&str; 3] = [
@@ -41,8 +43,11 @@ pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding>
             .find(|head| explains(interval, head, &finding))
         {
             Some(head) => {
-                head.cost_bytes = head.cost_bytes.max(finding.cost_bytes);
-                head.cost_seconds = longer(head.cost_seconds, finding.cost_seconds);
+                // A stream costs what its victims fetch, not what it reads itself.
+                if head.id != evicted_by_other::ID {
+                    head.cost_bytes = head.cost_bytes.max(finding.cost_bytes);
+                    head.cost_seconds = longer(head.cost_seconds, finding.cost_seconds);
+                }
                 head.also.push(Folded {
                     id: finding.id,
                     title: finding.title,
@@ -73,12 +78,13 @@ fn is_pattern(interval: &Interval, finding: &Finding) -> bool {
 
 fn rank(interval: &Interval, finding: &Finding) -> u8 {
     match finding.id {
-        _ if is_pattern(interval, finding) => 0,
-        id if MEMORY.contains(&id) => 1,
-        reread_from_disk::ID => 3,
-        cold_start::ID => 4,
-        who_misses::ID => 5,
-        _ => 2,
+        evicted_by_other::ID if is_stream(interval, finding) => 0,
+        _ if is_pattern(interval, finding) => 1,
+        id if MEMORY.contains(&id) => 2,
+        reread_from_disk::ID => 4,
+        cold_start::ID => 5,
+        who_misses::ID => 6,
+        _ => 3,
     }
 }
 
@@ -88,6 +94,8 @@ fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
         return true;
     }
     match (head.id, finding.id) {
+        (evicted_by_other::ID, _) => explains_loss(interval, head, finding),
+        (memory, evicted_by_other::ID) => MEMORY.contains(&memory),
         (_, memory) if MEMORY.contains(&memory) && is_pattern(interval, head) => {
             explains_memory(interval, head, finding)
         }
@@ -104,6 +112,46 @@ fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
     }
 }
 
+fn is_stream(interval: &Interval, finding: &Finding) -> bool {
+    evicted_by_other::blame_of(interval, finding).is_some_and(|blame| blame.is_stream)
+}
+
+/// Whether the finding is about pages that were fetched again because the process of `head` evicted them, or about that
+/// process.
+fn explains_loss(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    if finding.kind == SubjectKind::Process && finding.pid == head.pid {
+        return true;
+    }
+    let Some(blame) = evicted_by_other::blame_of(interval, head).filter(|blame| blame.is_stream)
+    else {
+        return false;
+    };
+    if let Some(file) = file_of(interval, finding) {
+        let ledger = &interval.files[file].ledger;
+        let again = ledger[Counter::RefaultPages].saturating_mul(2);
+        return blame.victims.contains(&file) && again >= pages(ledger);
+    }
+    if !MEMORY.contains(&finding.id) {
+        return false;
+    }
+    let whole = match group_of(finding) {
+        Some(group) => groups_below(interval, group)
+            .map(|row| row.ledger[Counter::RefaultPages])
+            .sum(),
+        None => interval.ledger[Counter::RefaultPages],
+    };
+    let came_back = blame::refaults(interval, &blame).known();
+    came_back.is_some_and(|pages| pages.saturating_mul(2) >= whole)
+}
+
+fn groups_below<'a>(interval: &'a Interval, group: &str) -> impl Iterator<Item = &'a CgroupRow> {
+    let rows = interval.cgroups.iter();
+    rows.filter(move |row| {
+        let name = row.path.as_ref().known();
+        name.is_some_and(|name| holds(group, name))
+    })
+}
+
 /// Whether most pages fetched in the group, or on the machine, are of the file.
 fn explains_memory(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
     let Some(place) = file_of(interval, head) else {
@@ -116,13 +164,9 @@ fn explains_memory(interval: &Interval, head: &Finding, finding: &Finding) -> bo
             if !readers.iter().any(|reader| holds(group, reader)) {
                 return false;
             }
-            let below = interval.cgroups.iter().filter(|row| {
-                row.path
-                    .as_ref()
-                    .known()
-                    .is_some_and(|name| holds(group, name))
-            });
-            below.map(|row| pages(&row.ledger)).sum()
+            groups_below(interval, group)
+                .map(|row| pages(&row.ledger))
+                .sum()
         }
         None => pages(&interval.ledger),
     };
@@ -176,6 +220,12 @@ fn reads_for(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
 
 /// The ledgers of the subject; of a group those of all groups below it, of a cold start those of all cold files.
 fn ledgers<'a>(interval: &'a Interval, finding: &Finding) -> Vec<&'a Ledger> {
+    if let Some(blame) = evicted_by_other::blame_of(interval, finding) {
+        let victims = blame.victims.iter();
+        return victims
+            .map(|place| &interval.files[*place].ledger)
+            .collect();
+    }
     match finding.kind {
         SubjectKind::File if finding.id == cold_start::ID => {
             let cold = cold_start::cold_files(interval).into_iter();
@@ -192,14 +242,9 @@ fn ledgers<'a>(interval: &'a Interval, finding: &Finding) -> Vec<&'a Ledger> {
             let Some(group) = group_of(finding) else {
                 return Vec::new();
             };
-            let rows = interval.cgroups.iter();
-            let below = rows.filter(|row| {
-                row.path
-                    .as_ref()
-                    .known()
-                    .is_some_and(|name| holds(group, name))
-            });
-            below.map(|row| &row.ledger).collect()
+            groups_below(interval, group)
+                .map(|row| &row.ledger)
+                .collect()
         }
         SubjectKind::Process => {
             let mut processes = interval.processes.iter();

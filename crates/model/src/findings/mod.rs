@@ -8,6 +8,7 @@
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `waits`: the rules about waits for other things than pages.
 //! - `pressure`: shared parts of the rules about scarce memory.
+//! - `blame`: the processes that evicted pages of files which others use.
 //! - `fold`: one finding for each subject, from the findings of all rules.
 //! - `trial`: the line of `cachewise try` for a fix.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
@@ -21,10 +22,12 @@ use crate::interval::Interval;
 use crate::measured::Measured;
 use crate::reason::Reason;
 
+mod blame;
 mod cold_metadata;
 mod cold_start;
 mod direct_io;
 mod dirty_backlog;
+mod evicted_by_other;
 mod fault_readahead;
 mod fault_storm;
 mod fold;
@@ -73,6 +76,13 @@ pub static RULES: &[Rule] = &[
         needs: &[],
         verify: "cachewise doctor --seconds 30: refault pages fall, and the limit is reached less often",
         check: group_limit::check,
+    },
+    Rule {
+        id: evicted_by_other::ID,
+        help: "Programs that evict pages which others use again",
+        needs: &[Counter::RefaultPages],
+        verify: "run it again: refault pages of the file fall",
+        check: evicted_by_other::check,
     },
     Rule {
         id: who_misses::ID,
@@ -283,7 +293,7 @@ mod tests {
     fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 18, "every rule file is in the table");
+        assert_eq!(RULES.len(), 19, "every rule file is in the table");
     }
 
     #[test]
@@ -416,7 +426,7 @@ mod tests {
         let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "16 of 18 rules could not look: only the probe can count it",
+            "17 of 19 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use cachewise_units::PageSize;
 
 use crate::counter::Counter;
+use crate::eviction::{Culprit, Eviction};
+use crate::eviction_cause::EvictionCause;
 use crate::exit::Exit;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
@@ -169,5 +171,21 @@ pub(crate) fn every_rule_fires() -> Interval {
     interval.cgroups.push(group("/db", 50_000));
     let counts = [(ReadRequestedPages, 10_000), (ReadMissedPages, 9_000)];
     interval.processes.push(process(7, &counts));
+    let mut stream = process(9, &[(ReadaheadPages, 500_000)]);
+    stream.command = Measured::Exact("tar".into());
+    interval.processes.push(stream);
+    interval.evictions.push(Eviction {
+        file: 0,
+        charged: Measured::Exact("/db".into()),
+        cause: EvictionCause::GroupLimit,
+        culprit: Some(Culprit {
+            pid: Measured::Exact(9),
+            started: 1,
+            command: Measured::Exact("tar".into()),
+            cgroup: Measured::Exact("/".into()),
+        }),
+        own: false,
+        pages: 400_000,
+    });
     interval
 }

@@ -68,7 +68,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("files", files.collect::<Json>())
         .set("processes", processes.collect::<Json>())
         .set("cgroups", cgroups.collect::<Json>())
-        .set("evictions", evictions::json(interval))
+        .set("evictions", evictions::evictions_json(interval))
         .set("times", times::json(interval))
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())

@@ -13,7 +13,7 @@ use crate::json::Object;
 use crate::number::grouped;
 
 /// Lines of the evictions that a report shows, with their heading; empty if nothing was evicted.
-pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
+pub(crate) fn text(interval: &Interval, options: ReportOptions) -> String {
     let lines = lines(interval);
     if lines.is_empty() {
         return String::new();
@@ -93,18 +93,21 @@ fn files(interval: &Interval, evictions: &[&Eviction]) -> String {
         .map_or("a file without a name".to_owned(), |path| path_text(&path));
     match places.len() {
         0 | 1 => name,
+        2 => format!("{name} and another file"),
         count => format!("{name} and {} other files", grouped(count as u64 - 1)),
     }
 }
 
-/// Every eviction as an object.
-pub(super) fn json(interval: &Interval) -> Json {
+/// The evictions as objects, the most pages first.
+#[must_use]
+pub fn evictions_json(interval: &Interval) -> Vec<Json> {
     let text = |text: &Measured<String>| text.clone().map(Datum::Text);
     let object = |eviction: &Eviction| {
         let file = interval.files.get(eviction.file);
         let mut object = Object::new()
             .set("cause", eviction.cause.id())
             .set("evicted_pages", eviction.pages)
+            .set("culprit_uses_file", eviction.own)
             .value("charged_cgroup", &text(&eviction.charged));
         if let Some(file) = file {
             object = object.value("path", &file.path.clone().map(Datum::Path));
@@ -123,7 +126,9 @@ pub(super) fn json(interval: &Interval) -> Json {
         });
         object.set("culprit", culprit).finish()
     };
-    interval.evictions.iter().map(object).collect()
+    let mut evictions: Vec<&Eviction> = interval.evictions.iter().collect();
+    evictions.sort_by_key(|eviction| (Reverse(eviction.pages), eviction.file));
+    evictions.into_iter().map(object).collect()
 }
 
 #[cfg(test)]
@@ -144,6 +149,7 @@ mod tests {
                 command: Measured::Exact(command.into()),
                 cgroup: Measured::unknown(Reason::GroupGone),
             }),
+            own: false,
             pages,
         }
     }
@@ -179,7 +185,7 @@ mod tests {
             eviction(Some("tar"), EvictionCause::GroupLimit, 1000),
             eviction(None, EvictionCause::Kswapd, 100),
         ];
-        let json = json(&interval);
+        let json = evictions_json(&interval);
         assert_eq!(json[0]["cause"], "group_limit");
         assert_eq!(json[0]["evicted_pages"], 1000);
         assert_eq!(json[0]["path"], "/data/file");

@@ -11,7 +11,7 @@ use crate::cell::{Side, wrapped};
 use crate::layout::Grid;
 use crate::number::{figure, length, marked};
 use crate::number::{grouped, value_text};
-use crate::report::{ReportOptions, closing, lost_text, tables};
+use crate::report::{ReportOptions, closing, evictions_text, lost_text, tables};
 
 /// Fields shown by default, if one of them is more than zero.
 const USUAL: [&str; 33] = [
@@ -258,6 +258,7 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
         tables::files(total, TablePlace::Recording, options),
         tables::cgroups(total, TablePlace::Recording, options),
         tables::devices(total, options),
+        evictions_text(total, options),
     ];
     let tables: Vec<String> = tables
         .into_iter()

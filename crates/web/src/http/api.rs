@@ -5,13 +5,14 @@ use std::time::Duration;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cachewise_model::{Interval, Unit, field};
-use cachewise_view::{backend_json, findings_json, lost_json, row_json};
+use cachewise_model::{Interval, Missing, Unit, field};
+use cachewise_view::{backend_json, evictions_json, findings_json, lost_json, row_json};
 use serde_json::{Value as Json, json};
 
 use super::answer::{document, problem};
 use super::query::{
-    DirectoryQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery, QueryResult, ROWS, RowsQuery, time,
+    DirectoryQuery, EvictionsQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery, QueryResult, ROWS,
+    RowsQuery, time,
 };
 use super::site::Site;
 use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
@@ -79,13 +80,7 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
             let rows = greatest(rows.into_iter(), &order, limit);
             json[table.id] = rows.iter().map(row_json).collect();
         }
-        Err(missing) => {
-            for id in ["count", table.id] {
-                json[id] = Json::Null;
-                json["reasons"][id] = missing.reason().words().into();
-                json["reason_codes"][id] = missing.reason().code().into();
-            }
-        }
+        Err(missing) => set_missing(&mut json, &["count", table.id], missing),
     }
     document(StatusCode::OK, &json)
 }
@@ -118,6 +113,48 @@ pub(super) async fn cgroups(State(site): State<Site>, asked: QueryResult<RowsQue
 
 pub(super) async fn devices(State(site): State<Site>, asked: QueryResult<RowsQuery>) -> Response {
     rows(site, asked, &DEVICES).await
+}
+
+/// Evicted pages by file, cause and process over the requested time.
+pub(super) async fn evictions(
+    State(site): State<Site>,
+    asked: QueryResult<EvictionsQuery>,
+) -> Response {
+    let Query(wanted) = match asked {
+        Ok(wanted) => wanted,
+        Err(error) => return bad(error.body_text()),
+    };
+    let time = match time(wanted.seconds, site.options.interval) {
+        Ok(time) => time,
+        Err(error) => return bad(error),
+    };
+    let limit = wanted.limit.unwrap_or(ROWS).min(MOST_ROWS);
+    let answer = over(&site, time, move |gathered, interval| {
+        let mut json = gathered.head(&interval.time);
+        json["elapsed_seconds"] = interval.elapsed.as_secs_f64().into();
+        match interval.parts_missing() {
+            None => {
+                let mut rows = evictions_json(&interval);
+                json["count"] = rows.len().into();
+                rows.truncate(limit);
+                json["evictions"] = rows.into();
+            }
+            Some(missing) => set_missing(&mut json, &["count", "evictions"], missing),
+        }
+        json
+    });
+    match answer.await {
+        Ok(json) => document(StatusCode::OK, &json),
+        Err(error) => not_now(error),
+    }
+}
+
+fn set_missing(json: &mut Json, members: &[&str], missing: Missing) {
+    for id in members {
+        json[*id] = Json::Null;
+        json["reasons"][*id] = missing.reason().words().into();
+        json["reason_codes"][*id] = missing.reason().code().into();
+    }
 }
 
 /// The machine's numbers of the last interval, or of a longer time.

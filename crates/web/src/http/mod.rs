@@ -171,6 +171,7 @@ fn router(site: Site) -> Router {
         .route("/api/v1/files", get(api::files))
         .route("/api/v1/cgroups", get(api::cgroups))
         .route("/api/v1/devices", get(api::devices))
+        .route("/api/v1/evictions", get(api::evictions))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/cache", get(api::cache))
         .route("/api/v1/events", get(live::events))

@@ -34,6 +34,14 @@ pub(super) struct RowsQuery {
     pub(super) limit: Option<usize>,
 }
 
+/// The time and the number of rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EvictionsQuery {
+    pub(super) seconds: Option<f64>,
+    pub(super) limit: Option<usize>,
+}
+
 /// The directory, and the number of its members.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

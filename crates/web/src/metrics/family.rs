@@ -1,6 +1,6 @@
 //! A family: metrics of one name.
 
-use cachewise_model::{Kind, Unit};
+use cachewise_model::{EvictionCause, Kind, Unit};
 
 use super::collector::Collector;
 
@@ -30,6 +30,8 @@ pub enum Series {
     Fields(&'static [(&'static str, &'static str)]),
     /// A field of the row of each device or control group; the label is its name.
     Each(&'static str),
+    /// Evicted pages of the machine by cause; the label is the cause.
+    Causes,
     /// Made by the server.
     Own,
 }
@@ -66,6 +68,10 @@ impl Family {
             (Some(label), Series::Fields(series)) => {
                 let values: Vec<&str> = series.iter().map(|(value, _)| *value).collect();
                 format!("`{label}`: {}", values.join(", "))
+            }
+            (Some(label), Series::Causes) => {
+                let causes: Vec<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
+                format!("`{label}`: {}", causes.join(", "))
             }
             (Some(label), _) => format!("`{label}`"),
         }

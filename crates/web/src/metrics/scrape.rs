@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Kind, Lost, Value};
+use cachewise_model::{EvictionCause, Kind, Lost, Value};
 use cachewise_view::{Exposition, Labels, MetricNumber};
 
 use super::collector::Collector;
@@ -113,6 +113,20 @@ fn add(
                 })
                 .collect()
         }
+        Series::Causes => match sums.evicted {
+            Ok(evicted) => EvictionCause::ALL
+                .iter()
+                .zip(evicted)
+                .map(|(cause, pages)| {
+                    let label = (family.label.unwrap_or("cause"), cause.id().to_owned());
+                    (vec![label], MetricNumber::Whole(pages))
+                })
+                .collect(),
+            Err(missing) => {
+                sums.left_out.add(collector, missing);
+                Vec::new()
+            }
+        },
         Series::Own => sets
             .into_iter()
             .flat_map(|looked| looked.sets.iter().map(move |set| (looked, set)))

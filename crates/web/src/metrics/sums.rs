@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Interval, Ledger, Lost, Measured, Missing, Reason, Row};
+use cachewise_model::{EvictionCause, Interval, Ledger, Lost, Measured, Missing, Reason, Row};
 use cachewise_view::Labels;
 
 use super::collector::Collector;
@@ -46,6 +46,8 @@ pub(super) struct Sums {
     pub(super) row: Row,
     pub(super) devices: Rows,
     pub(super) groups: Rows,
+    /// Evicted pages by the number of the cause; `Err` if they are unknown.
+    pub(super) evicted: Result<[u64; EvictionCause::ALL.len()], Missing>,
     /// None where nothing counts that could lose something.
     pub(super) lost: Option<Vec<Lost>>,
     pub(super) cost: Cost,
@@ -70,6 +72,10 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
         row: gathered.total_row(),
         devices: devices(gathered),
         groups: group_rows(gathered),
+        evicted: match gathered.totals.as_ref().and_then(Interval::parts_missing) {
+            None => Ok(gathered.evicted),
+            Some(missing) => Err(missing),
+        },
         lost: gathered
             .totals
             .as_ref()

@@ -174,6 +174,15 @@ pub static FAMILIES: &[Family] = &[
             ],
         ),
     ),
+    Family {
+        name: "page_cache_evicted_by_cause",
+        collector: Some(PageCache),
+        unit: Unit::Count,
+        kind: Counter,
+        help: Some("Pages that left the page cache, by the cause of the eviction"),
+        label: Some("cause"),
+        series: Series::Causes,
+    },
     by(
         "cause",
         "Time that tasks waited for storage, memory and CPUs, by the cause",
@@ -632,7 +641,7 @@ mod tests {
             let ids: Vec<&str> = match family.series {
                 Series::Fields(series) => series.iter().map(|(_, id)| *id).collect(),
                 Series::Each(id) => vec![id],
-                Series::Own => Vec::new(),
+                Series::Own | Series::Causes => Vec::new(),
             };
             for id in ids {
                 let field = field(id).unwrap_or_else(|| panic!("there is no field {id}"));

@@ -211,6 +211,26 @@ pub fn stream_beside_an_index() {
         "tar evicts the index: {evicted}, {}",
         beside.json["evictions"]
     );
+    let found = beside.findings("evicted_by_other");
+    assert_eq!(found.len(), 1, "its cause: {}", beside.json["findings"]);
+    let cause = found[0]["cause"].as_str().unwrap_or_default();
+    assert!(
+        cause.starts_with("tar (") && cause.contains("reads data once") && cause.contains("index"),
+        "the stream and its victim: {cause}"
+    );
+    assert_eq!(
+        number(&found[0]["evidence"], "evicted_pages"),
+        evicted,
+        "as many as the table says"
+    );
+    let all = beside.json["findings"].as_array().expect("a list");
+    let warnings: Vec<&Value> = all.iter().filter(|one| one["severity"] == "warn").collect();
+    assert_eq!(warnings, found, "the limit is no cause of its own");
+    assert!(
+        number(found[0], "cost_bytes") < 2 * 24 * MIB + MIB,
+        "it cost what was read of the index: {}",
+        found[0]
+    );
     let fetched_beside = fetched(&beside, &index);
     assert!(
         fetched_beside * 2 > pages_of(&index) * 3,
@@ -220,6 +240,10 @@ pub fn stream_beside_an_index() {
     undisturbed(|| {
         let apart = run(&own);
         assert_eq!(evicted_by_tar(&apart), 0, "it evicts its own pages");
+        assert!(
+            apart.findings("evicted_by_other").is_empty(),
+            "no cause is left"
+        );
         (fetched(&apart, &index) == pages_of(&index)).then_some(())
     });
 }

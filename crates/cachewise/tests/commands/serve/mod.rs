@@ -4,6 +4,7 @@
 //! - `site`: a server of our own; `http`: requests to it, well-formed or not
 //! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
 //! - `agreement`: `top -b` and `record` beside it, on the same load
+//! - `evictions`: evicted pages by process, also of recordings
 //! - `blind`: without the probe, what is not known is not 0
 //! - `access`: the token that a server makes, the cookie for it, the Unix socket, the packaged service
 //! - `losses`: counts that are lost, on every face of `serve`, recordings and `top -b`
@@ -18,6 +19,7 @@ mod blind;
 mod browser;
 mod chromium;
 mod counted;
+mod evictions;
 mod http;
 mod losses;
 mod refused;
@@ -44,6 +46,7 @@ pub fn trials() -> Vec<Trial> {
         plain counted::json_is_as_described,
         needs_root counted::by_group_to_the_page,
         needs_root agreement::to_the_page,
+        needs_root evictions::every_face_names_the_stream_and_its_victim,
         needs_root counted::by_prometheus,
         plain counted::before_the_first_tick,
         plain blind::metrics,

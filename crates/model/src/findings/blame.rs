@@ -1,0 +1,198 @@
+//! The processes that evicted pages of files which others use.
+//!
+//! The kernel's event of an eviction names the process that needed the memory. Background reclaim names none; its
+//! evictions count here only where one process inserted most of the pages meanwhile, and then as an estimate.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use cachewise_units::Bytes;
+
+use crate::counter::Counter;
+use crate::eviction::{Culprit, Eviction};
+use crate::eviction_cause::EvictionCause;
+use crate::interval::Interval;
+use crate::measured::{Count, Measured};
+use crate::parts::ProcessRow;
+use crate::reason::Reason;
+
+/// As for `working_set`: fewer refaults are chance.
+const WORTH: Bytes = Bytes(4 << 20);
+/// One in this many refaults among the pages that a process inserted: it uses its data again, and is no stream.
+const REUSE_PART: u64 = 4;
+
+/// A process, and the files that lost most of their pages to it.
+#[derive(Debug)]
+pub(super) struct Blame<'a> {
+    pub(super) pid: Option<u32>,
+    pub(super) command: Option<&'a str>,
+    pub(super) row: Option<&'a ProcessRow>,
+    /// Indexes of the files, the one with the most evicted pages first.
+    pub(super) victims: Vec<usize>,
+    pub(super) evicted: Count,
+    /// Whether it reads data once.
+    pub(super) is_stream: bool,
+}
+
+/// The processes that evicted most of the reclaimed pages of files which they do not use, the worst first.
+pub(super) fn blames(interval: &Interval) -> Vec<Blame<'_>> {
+    let worth = WORTH.pages_ceil(interval.page()).0;
+    let mut of_file: HashMap<usize, Vec<&Eviction>> = HashMap::new();
+    for eviction in interval
+        .evictions
+        .iter()
+        .filter(|one| is_of_need(one.cause))
+    {
+        of_file.entry(eviction.file).or_default().push(eviction);
+    }
+    let mut blames: Vec<(u64, Blame<'_>)> = Vec::new();
+    let mut victims: Vec<(usize, u64)> = of_file
+        .iter()
+        .map(|(place, evictions)| (*place, evictions.iter().map(|one| one.pages).sum()))
+        .filter(|(place, pages)| {
+            let came_back = interval
+                .files
+                .get(*place)
+                .and_then(|file| file.ledger.get(Counter::RefaultPages).exact());
+            *pages >= worth && came_back >= Some(worth)
+        })
+        .collect();
+    victims.sort_by_key(|(place, pages)| (Reverse(*pages), *place));
+    for (place, all) in victims {
+        let Some((culprit, pages)) = main_culprit(interval, place, &of_file[&place], all) else {
+            continue;
+        };
+        let number = pages.known().unwrap_or(0);
+        match blames
+            .iter_mut()
+            .find(|(_, blame)| blame.pid == culprit.pid)
+        {
+            Some((sum, blame)) => {
+                *sum += number;
+                blame.victims.push(place);
+                blame.evicted = blame.evicted.plus(pages);
+            }
+            None => {
+                let blame = Blame {
+                    victims: vec![place],
+                    evicted: pages,
+                    ..culprit
+                };
+                blames.push((number, blame));
+            }
+        }
+    }
+    blames.sort_by_key(|(pages, _)| Reverse(*pages));
+    let mut blames: Vec<Blame<'_>> = blames.into_iter().map(|(_, blame)| blame).collect();
+    for blame in &mut blames {
+        blame.is_stream = blame.row.is_some_and(|row| is_stream(row, blame.evicted));
+    }
+    // Which process uses which file is unknown in recordings: then the processes of one program look alike.
+    blames.retain(|blame| blame.is_stream || !interval.uses.is_empty());
+    blames
+}
+
+/// Whether memory was needed, and not asked to be free.
+fn is_of_need(cause: EvictionCause) -> bool {
+    cause.is_reclaim() && cause != EvictionCause::ProactiveReclaim
+}
+
+/// The process that evicted most of the pages of a file, if its program does not use the file.
+fn main_culprit<'a>(
+    interval: &'a Interval,
+    place: usize,
+    evictions: &[&'a Eviction],
+    all: u64,
+) -> Option<(Blame<'a>, Count)> {
+    let mut sums: HashMap<u64, (&Culprit, u64)> = HashMap::new();
+    let others = evictions.iter().filter(|eviction| !eviction.own);
+    for (culprit, pages) in others.filter_map(|one| Some((one.culprit.as_ref()?, one.pages))) {
+        sums.entry(culprit.started).or_insert((culprit, 0)).1 += pages;
+    }
+    let most = sums.into_values().max_by_key(|(_, pages)| *pages);
+    let blame = match most {
+        Some((culprit, pages)) if pages.saturating_mul(2) >= all => {
+            let pid = culprit.pid.exact()?;
+            let command = culprit.command.as_ref().exact();
+            let row = interval
+                .processes
+                .iter()
+                .find(|row| row.pid == Some(pid) && row.started.known() == Some(culprit.started));
+            (
+                blame(Some(pid), command.map(String::as_str), row),
+                Measured::Exact(pages),
+            )
+        }
+        _ => {
+            let pages: u64 = evictions
+                .iter()
+                .filter(|one| one.cause == EvictionCause::Kswapd)
+                .map(|one| one.pages)
+                .sum();
+            let row = (pages.saturating_mul(2) >= all).then(|| main_inserter(interval))??;
+            let command = row.command.as_ref().exact().map(String::as_str);
+            let shared = Measured::Estimated(pages, Reason::SharedByInserts);
+            (blame(Some(row.pid?), command, Some(row)), shared)
+        }
+    };
+    (!uses(interval, &blame.0, place)).then_some(blame)
+}
+
+fn blame<'a>(pid: Option<u32>, command: Option<&'a str>, row: Option<&'a ProcessRow>) -> Blame<'a> {
+    Blame {
+        pid,
+        command,
+        row,
+        victims: Vec::new(),
+        evicted: Measured::Exact(0),
+        is_stream: false,
+    }
+}
+
+/// The process that inserted at least three quarters of all pages, where uses of files are known.
+fn main_inserter(interval: &Interval) -> Option<&ProcessRow> {
+    if interval.uses.is_empty() {
+        return None;
+    }
+    let inserted = |row: &ProcessRow| row.ledger.inserted_pages().known().unwrap_or(0);
+    let all: u64 = interval.processes.iter().map(inserted).sum();
+    let most = interval.processes.iter().max_by_key(|row| inserted(row))?;
+    (inserted(most).saturating_mul(4) >= all.saturating_mul(3)).then_some(most)
+}
+
+/// Whether the process, or another of the same program, used the file.
+fn uses(interval: &Interval, blame: &Blame<'_>, file: usize) -> bool {
+    let of_file = interval.uses.iter().filter(|used| used.file == file);
+    let mut users = of_file.filter_map(|used| interval.processes.get(used.process?));
+    users.any(|user| {
+        let command = user.command.as_ref().known().map(String::as_str);
+        user.pid == blame.pid
+            || (blame.command.is_some() && program(command) == program(blame.command))
+    })
+}
+
+/// The program of a command line, without its directory.
+fn program(command: Option<&str>) -> Option<&str> {
+    let word = command?.split(' ').next()?;
+    word.rsplit('/').next()
+}
+
+/// Whether the process inserted the pages for which others were evicted, and rarely used them again after an eviction.
+fn is_stream(row: &ProcessRow, evicted: Count) -> bool {
+    let inserted = row.ledger.inserted_pages().exact().unwrap_or(0);
+    let again = row
+        .ledger
+        .get(Counter::RefaultPages)
+        .exact()
+        .unwrap_or(u64::MAX);
+    inserted.saturating_mul(2) >= evicted.known().unwrap_or(u64::MAX)
+        && again.saturating_mul(REUSE_PART) < inserted
+}
+
+/// Pages of the victims that were fetched again.
+pub(super) fn refaults(interval: &Interval, blame: &Blame<'_>) -> Count {
+    let files = blame.victims.iter().map(|place| &interval.files[*place]);
+    files.fold(Measured::Exact(0), |sum, file| {
+        sum.plus(file.ledger.get(Counter::RefaultPages))
+    })
+}
