@@ -8,16 +8,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use cachewise_cli::names::Namer;
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    CgroupRow, Count, Counter, Culprit, Eviction, Exit, FileNumber, FileRow, Interval, Ledger,
-    Lost, Measured, Missing, NOT_APPLICABLE, ProcessFileUse, ProcessRow, Reason, System,
+    CgroupRow, Count, Counter, Culprit, Eviction, Exit, FileNumber, FileRow, GroupNames, Interval,
+    Ledger, Lost, Measured, Missing, NOT_APPLICABLE, ProcessFileUse, ProcessRow, Reason, System,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
 
 use crate::blame::Blame;
-use crate::watch::unit;
 use cachewise_cli::child::Course;
 
 /// Residency after the run costs five system calls a file; of more files than this, the heaviest.
@@ -423,8 +423,12 @@ pub fn cgroup_rows(
     names: &HashMap<u64, String>,
     page: PageSize,
 ) -> Vec<CgroupRow> {
+    const GONE: Missing = Missing::Unknown(Reason::GroupGone);
     let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
     let sums = group_ledgers(snapshot, blame);
+    let mut namer = Namer::new();
+    let met = sums.keys().filter_map(|id| names.get(id));
+    namer.refresh(met.map(|name| name.as_str()));
     let mut rows: Vec<CgroupRow> = sums
         .into_iter()
         .map(|(id, ledger)| CgroupRow {
@@ -433,12 +437,9 @@ pub fn cgroup_rows(
                 .map_or(Measured::unknown(Reason::GroupGone), |name| {
                     Measured::Exact((*name).clone())
                 }),
-            unit: names
+            names: names
                 .get(&id)
-                .and_then(|name| unit::of(name))
-                .map_or(Measured::not_offered(Reason::NoUnit), |unit| {
-                    Measured::Exact(unit.to_owned())
-                }),
+                .map_or(GroupNames::all_missing(GONE), |name| namer.names(name)),
             ledger: of_tasks(ledger),
             system: System::default(),
             memory_limit_path: Measured::not_offered(Reason::NotMeasured),

@@ -6,6 +6,7 @@
 //!   once complete; `messages`: messages on standard error; `host`: the head of documents
 //! - `signals`, `interrupt`: Ctrl-C in the middle of work
 //! - `child`: a program that is started and watched; `followed`: a process that runs already
+//! - `names`: units, containers and pods of control groups
 //! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
 //! - `settings`: settings that files and the environment give
 //! - `sibling`: the other programs of cachewise
@@ -21,6 +22,7 @@ pub mod host;
 pub mod interrupt;
 pub mod man;
 mod messages;
+pub mod names;
 pub mod output;
 pub mod settings;
 pub mod sibling;

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::lost::Lost;
 use crate::measured::{Missing, NOT_MEASURED};
+use crate::names_of_groups::NamesOfGroups;
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
 use crate::reason::Reason;
 use crate::row::{Row, Subject};
@@ -213,9 +214,11 @@ impl Interval {
         row
     }
 
-    /// The processes as rows.
+    /// The processes as rows, with the names of their control groups.
     pub fn process_rows(&self) -> impl Iterator<Item = Row> {
-        self.processes.iter().map(|part| self.of_this(part.row()))
+        let names = NamesOfGroups::of(&self.cgroups);
+        let processes = self.processes.iter();
+        processes.map(move |part| self.of_this(names.row(part)))
     }
 
     /// The files as rows.

@@ -28,7 +28,7 @@
 //! - `sizing`: numbers of a simulated memory size.
 //! - `system`: numbers of the machine or a control group.
 //! - `interval`, `parts`, `lost`: what was counted in one interval, of a run too, and what was lost; `interval_sum`: sums of them.
-//! - `group_memory`: limits of control groups, and their room for page cache.
+//! - `group_memory`: limits of control groups, and their room for page cache. `group_names`: their unit, container and pod; `names_of_groups`: of their processes' rows.
 //! - `source`: the machine, and how it was counted. `run`, `exit`: a command or process that was watched.
 //! - `statistics`: statistics of a recording.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
@@ -56,6 +56,7 @@ mod fields;
 mod finding;
 mod findings;
 mod group_memory;
+mod group_names;
 mod interval;
 mod interval_sum;
 mod kind;
@@ -66,6 +67,7 @@ mod lookup;
 mod lost;
 mod measure;
 mod measured;
+mod names_of_groups;
 mod parts;
 mod reason;
 mod redact;
@@ -98,6 +100,7 @@ pub use fields::FIELDS;
 pub use finding::{Finding, Folded, Severity, SubjectKind};
 pub use findings::{Blind, Diagnosis, RULES, Rule, blind, diagnose};
 pub use group_memory::Room;
+pub use group_names::GroupNames;
 pub use interval::{Interval, ProcessFileUse};
 pub use interval_sum::Sum;
 pub use kind::Kind;
@@ -108,6 +111,7 @@ pub use lookup::{columns, field, suggest};
 pub use lost::Lost;
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
 pub use measured::{Count, Measured, Missing, NOT_APPLICABLE};
+pub use names_of_groups::NamesOfGroups;
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
 pub use reason::Reason;
 pub use redact::redact_arguments;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cachewise_units::PageSize;
 
 use crate::exit::Exit;
+use crate::group_names::GroupNames;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
 use crate::reason::Reason;
@@ -183,8 +184,8 @@ impl ProcessRow {
 pub struct CgroupRow {
     /// Its path below the root of the hierarchy.
     pub path: Measured<String>,
-    /// The service, session, container or pod of the group.
-    pub unit: Measured<String>,
+    /// Its unit, container and pod.
+    pub names: GroupNames,
     /// Its processes' requests to the page cache.
     pub ledger: Ledger,
     /// Memory charged to it and its descendants.
@@ -210,7 +211,7 @@ impl CgroupRow {
     pub fn row(&self) -> Row {
         let labels = Labels {
             cgroup: self.path.clone(),
-            unit: self.unit.clone(),
+            group: self.names.clone(),
             ..Labels::default()
         };
         Row {

@@ -321,6 +321,16 @@ reasons! {
     GroupGone, "group_gone", "the group was removed", was "the group is gone";
     /// systemd did not make the group.
     NoUnit, "no_unit", "the group does not belong to a systemd unit", was "the group is no unit's";
+    /// The group's path names no container.
+    NoContainer, "no_container", "the group does not belong to a container";
+    /// Neither the group's path nor its container's state names a pod.
+    NoPod, "no_pod", "the group does not belong to a pod";
+    /// Ask as root: the state of Docker, containerd, podman or CRI-O is readable by root only.
+    RuntimeStateDenied, "runtime_state_denied", "only root may read the state of the container's runtime";
+    /// The runtime keeps its state elsewhere, or the container is gone. In a container, see `CACHEWISE_HOST_ROOT`.
+    RuntimeStateNotFound, "runtime_state_not_found", "no state of a container runtime here has the container";
+    /// The runtime's state has the container, without this name.
+    NotInRuntimeState, "not_in_runtime_state", "the container runtime's state does not have it";
     /// Neither the group nor its ancestors have a limit.
     NoMemoryLimit, "no_memory_limit", "neither the control group nor one above it has a memory limit";
     /// The group has no limit; an ancestor may have one.

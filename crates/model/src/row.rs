@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::group_names::GroupNames;
 use crate::ledger::Ledger;
 use crate::measure::Measurement;
 use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
@@ -59,7 +60,8 @@ pub struct Labels {
     pub started: Measured<u64>,
     pub path: Measured<PathBuf>,
     pub cgroup: Measured<String>,
-    pub unit: Measured<String>,
+    /// Names of that control group.
+    pub group: GroupNames,
     pub filesystem: Measured<String>,
     /// `major:minor`.
     pub device: Measured<String>,
@@ -235,7 +237,7 @@ impl Default for Labels {
             started: Measured::Missing(NOT_APPLICABLE),
             path: Measured::Missing(NOT_APPLICABLE),
             cgroup: Measured::Missing(NOT_APPLICABLE),
-            unit: Measured::Missing(NOT_APPLICABLE),
+            group: GroupNames::default(),
             filesystem: Measured::Missing(NOT_APPLICABLE),
             device: Measured::Missing(NOT_APPLICABLE),
             inode: Measured::Missing(NOT_APPLICABLE),

@@ -140,7 +140,7 @@ impl Part {
                     ("cpu_seconds", 13, EVERYWHERE),
                     ("device_read_bytes", 13, RUN),
                     ("exit_status", 13, RUN),
-                    ("unit", 14, SCREEN),
+                    ("group_name", 14, LIVE),
                     ("cgroup", 15, PAGE),
                 ],
             ),
@@ -159,7 +159,7 @@ impl Part {
                     ("cached_bytes", 12, RECORDING),
                     ("psi_memory_some_ratio", 14, OVER_TIME),
                     ("psi_io_some_ratio", 13, OVER_TIME),
-                    ("unit", 15, LIVE),
+                    ("group_name", 15, EVERYWHERE),
                 ],
             ),
             Part::Device => (
@@ -228,7 +228,7 @@ mod tests {
     fn places_differ_only_in_omitted_columns() {
         assert_eq!(
             headers(Part::Process, TablePlace::Screen),
-            "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
+            "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU NAME",
             "a screen has everything that moves"
         );
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             headers(Part::Process, TablePlace::Page),
-            "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU CGROUP",
+            "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU NAME CGROUP",
             "a page has room, but no second line of heads"
         );
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use cachewise_model::{
     CgroupRow, Count, Counter, Culprit, DeviceRow, Eviction, EvictionCause, Exit, FileNumber,
-    FileRow, Interval, Ledger, Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow, Reason, System,
+    FileRow, GroupNames, Interval, Ledger, Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow,
+    Reason, System,
 };
 
 use crate::columns::TableLayout;
@@ -142,7 +143,15 @@ impl<'a> RowOut<'a> {
 
     pub(crate) fn cgroup(mut self, row: &CgroupRow) -> Vec<Cell> {
         self.string(&row.path);
-        self.string(&row.unit);
+        let names = &row.names;
+        for name in [
+            &names.unit,
+            &names.container,
+            &names.container_id,
+            &names.pod,
+        ] {
+            self.string(name);
+        }
         self.ledger(&row.ledger);
         self.system(&row.system);
         self.cells
@@ -348,7 +357,12 @@ impl RowIn<'_> {
     pub(crate) fn cgroup(mut self) -> Result<CgroupRow, Malformed> {
         Ok(CgroupRow {
             path: self.string()?,
-            unit: self.string()?,
+            names: GroupNames {
+                unit: self.string()?,
+                container: self.string()?,
+                container_id: self.string()?,
+                pod: self.string()?,
+            },
             ledger: self.ledger()?,
             system: self.system()?,
             memory_limit_path: Measured::not_offered(Reason::NotMeasured),

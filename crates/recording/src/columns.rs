@@ -89,7 +89,7 @@ impl RowKind {
                 "resident_after_pages",
                 "direct",
             ],
-            RowKind::Cgroup => &["path", "unit"],
+            RowKind::Cgroup => &["path", "unit", "container", "container_id", "pod"],
             RowKind::Device => &[
                 "device",
                 "path",

@@ -35,6 +35,8 @@ pub fn facts(
     };
     let ids: &[(&'static str, &str)] = match kind {
         ViewKind::Process => &[
+            ("container", "container"),
+            ("pod", "pod"),
             ("unit", "unit"),
             ("cgroup", "cgroup"),
             ("parent", "ppid"),
@@ -47,6 +49,8 @@ pub fn facts(
             ("inode", "inode"),
         ],
         ViewKind::Cgroup => &[
+            ("container", "container"),
+            ("pod", "pod"),
             ("unit", "unit"),
             ("memory", "memory_used_bytes"),
             ("limit", "memory_limit_bytes"),

@@ -1,11 +1,10 @@
 //! From an interval to the rows of a view.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{
-    FileNumber, FileRow, Interval, Labels, Ledger, Measured, Missing, ProcessRow, Reason,
-    Residency, Row,
+    FileNumber, FileRow, GroupNames, Interval, Labels, Ledger, Measured, Missing, NamesOfGroups,
+    ProcessRow, Reason, Residency, Row,
 };
 
 use crate::machine::{FileName, ProcessName};
@@ -83,33 +82,14 @@ fn file_key(file: &FileRow) -> Key {
     }
 }
 
-/// Units of control groups, which process rows do not contain.
-fn units(interval: &Interval) -> HashMap<&str, &str> {
-    let pairs = interval.cgroups.iter().filter_map(|group| {
-        let path = group.path.as_ref().known()?;
-        Some((path.as_str(), group.unit.as_ref().known()?.as_str()))
-    });
-    pairs.collect()
-}
-
-fn process(process: &ProcessRow, units: &HashMap<&str, &str>, interval: &Interval) -> Item {
-    let mut row = interval.of_this(process.row());
-    row.labels.unit = match process.cgroup.as_ref().known() {
-        Some(group) => units
-            .get(group.as_str())
-            .map_or(Measured::not_offered(Reason::NoUnit), |unit| {
-                Measured::Exact((*unit).to_owned())
-            }),
-        None => Measured::Missing(process.cgroup.missing().unwrap_or(UNKNOWN)),
-    };
+fn process(process: &ProcessRow, names: &NamesOfGroups<'_>, interval: &Interval) -> Item {
+    let row = interval.of_this(names.row(process));
     Item {
         key: process_key(process),
         row,
         deleted: false,
     }
 }
-
-const UNKNOWN: Missing = Missing::Unknown(Reason::NotReported);
 
 fn file(file: &FileRow, interval: &Interval) -> Item {
     Item {
@@ -124,9 +104,9 @@ fn file(file: &FileRow, interval: &Interval) -> Item {
 pub fn items(kind: ViewKind, interval: &Interval) -> Vec<Item> {
     match kind {
         ViewKind::Process => {
-            let units = units(interval);
+            let names = NamesOfGroups::of(&interval.cgroups);
             let rows = interval.processes.iter();
-            rows.map(|row| process(row, &units, interval)).collect()
+            rows.map(|row| process(row, &names, interval)).collect()
         }
         ViewKind::File => interval
             .files
@@ -177,7 +157,7 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
         }
         Key::File { .. } | Key::AllOthers(ViewKind::File) => {
             let place = interval.files.iter().position(|file| file_key(file) == *of);
-            let units = units(interval);
+            let names = NamesOfGroups::of(&interval.cgroups);
             let readers = interval
                 .uses
                 .iter()
@@ -186,7 +166,7 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
                     let who = used.process.and_then(|who| interval.processes.get(who));
                     match who {
                         Some(who) => {
-                            let mut item = process(who, &units, interval);
+                            let mut item = process(who, &names, interval);
                             item.row.ledger = used.ledger.clone();
                             item
                         }
@@ -206,13 +186,13 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
             )
         }
         Key::Cgroup(group) => {
-            let units = units(interval);
+            let names = NamesOfGroups::of(&interval.cgroups);
             let is_in = |process: &&ProcessRow| match (group, process.cgroup.as_ref().known()) {
                 (Some(group), Some(own)) => Path::new(own).starts_with(group),
                 (group, own) => group.is_none() && own.is_none(),
             };
             let rows = interval.processes.iter().filter(is_in);
-            let items = rows.map(|row| process(row, &units, interval));
+            let items = rows.map(|row| process(row, &names, interval));
             (ViewKind::Process, items.collect())
         }
         Key::Device(device) => {
@@ -238,7 +218,7 @@ fn unattributed(ledger: &Ledger, interval: &Interval) -> Item {
             labels: Labels {
                 pid: Measured::not_offered(Reason::NoSingleProcess),
                 command: Measured::Exact("(no single process)".into()),
-                unit: Measured::not_offered(Reason::NoSingleProcess),
+                group: GroupNames::all_missing(Missing::NotOffered(Reason::NoSingleProcess)),
                 ..Labels::default()
             },
             ledger: ledger.clone(),

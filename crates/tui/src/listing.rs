@@ -194,13 +194,21 @@ impl Listing {
         };
         let labels = &item.row.labels;
         let pid = labels.pid.known().map(|pid| pid.to_string());
+        let name = labels.group.shown().known();
         let path = labels.path.as_ref().known();
         let path = path.map(|path| path.to_string_lossy());
         let texts = [
             labels.command.as_ref().known().map(String::as_str),
             labels.command_line.as_ref().known().map(String::as_str),
             labels.cgroup.as_ref().known().map(String::as_str),
-            labels.unit.as_ref().known().map(String::as_str),
+            labels.group.unit.as_ref().known().map(String::as_str),
+            labels
+                .group
+                .container_id
+                .as_ref()
+                .known()
+                .map(String::as_str),
+            name.as_deref(),
             labels.filesystem.as_ref().known().map(String::as_str),
             path.as_deref(),
             pid.as_deref(),

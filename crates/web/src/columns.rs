@@ -114,7 +114,7 @@ const HEADERS: [(&str, &str); 24] = [
     ("evicted_pages", "Evicted"),
     ("cpu_seconds", "CPU"),
     ("cgroup", "Control group"),
-    ("unit", "Unit"),
+    ("group_name", "Name"),
     ("filesystem", "File system"),
     ("memory_used_bytes", "Memory"),
     ("psi_memory_some_ratio", "Memory wait"),

@@ -12,12 +12,14 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use cachewise_cli::names::Namer;
 use cachewise_kstat::{CgroupFiles, CgroupMemory, Descriptors, Hierarchy, Kernel, Resource};
-use cachewise_model::{CgroupRow, Count, Interval, Ledger, Measured, Missing, Reason, System};
+use cachewise_model::{
+    CgroupRow, Count, GroupNames, Interval, Ledger, Measured, Missing, Reason, System,
+};
 use cachewise_units::{Bytes, Pages};
 use rustix::process::{self, getrlimit};
 
-use super::unit;
 use crate::account::of_tasks;
 use crate::machine::{ENOUGH_FILES, stalled};
 
@@ -44,6 +46,8 @@ const OF_THE_MACHINE: Missing = Missing::NotOffered(Reason::ReportedForMachine);
 pub struct Groups {
     hierarchy: Hierarchy,
     names: HashMap<u64, String>,
+    /// Their units, containers and pods.
+    namer: Namer,
     /// Groups by the lower half of their ids, which rows contain.
     known: HashMap<u32, Known>,
     named: Instant,
@@ -73,6 +77,7 @@ impl Groups {
         let mut groups = Groups {
             hierarchy: kernel.cgroup_hierarchy().unwrap_or(Hierarchy::None),
             names: HashMap::new(),
+            namer: Namer::new(),
             known: HashMap::new(),
             named: Instant::now(),
             nameless: HashSet::new(),
@@ -141,6 +146,7 @@ impl Groups {
             known.insert(id, group);
         }
         self.known = known;
+        self.namer.refresh(names.values().map(String::as_str));
         self.names = names;
         self.nameless = unnamed
             .iter()
@@ -214,7 +220,8 @@ impl Groups {
             let used = group.used;
             let memory = used.map_or(0, |used| used.0);
             let limit = group.limit_path.clone();
-            let row = row(Some(name), ledger.unwrap_or_default(), system, limit);
+            let named = Some((name.as_str(), self.namer.names(name)));
+            let row = row(named, ledger.unwrap_or_default(), system, limit);
             if !row.ledger.is_zero() {
                 rows.push(row);
             } else if memory > 0 {
@@ -333,20 +340,18 @@ fn above(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn row(
-    name: Option<&String>,
+    named: Option<(&str, GroupNames)>,
     ledger: Ledger,
     system: System,
     limit_path: Option<PathBuf>,
 ) -> CgroupRow {
+    let (path, names) = match named {
+        Some((path, names)) => (Measured::Exact(path.to_owned()), names),
+        None => (Measured::Missing(GONE), GroupNames::all_missing(GONE)),
+    };
     CgroupRow {
-        path: name.map_or(Measured::Missing(GONE), |name| {
-            Measured::Exact(name.clone())
-        }),
-        unit: match name.map(|name| unit::of(name)) {
-            None => Measured::Missing(GONE),
-            Some(None) => Measured::not_offered(Reason::NoUnit),
-            Some(Some(unit)) => Measured::Exact(unit.to_owned()),
-        },
+        path,
+        names,
         ledger: of_tasks(ledger),
         system,
         memory_limit_path: limit_path

@@ -4,7 +4,6 @@
 //! # Layout
 //! - [`Watch`]: the probe and the kernel's own counters, an [`Interval`] at a time.
 //! - `groups`: control groups; `devices`: storage devices.
-//! - `unit`: names of services and containers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +27,6 @@ mod devices;
 pub mod groups;
 #[cfg(test)]
 mod tests;
-pub mod unit;
 
 /// Files grow: the size of the most used ones is read each time.
 const SIZES_OF: (FileDetail, usize) = (FileDetail::Size, 200);

@@ -25,6 +25,7 @@ mod laws;
 mod layers;
 mod map_full;
 mod matrix;
+mod names;
 mod nothing_left;
 mod order;
 mod output;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         layers,
         map_full,
         matrix,
+        names,
         nothing_left,
         order,
         output,

@@ -82,7 +82,12 @@ impl Group {
 
     /// Makes one below it.
     pub fn inner(&self) -> Group {
-        let inner = self.0.join("inner");
+        self.inner_named("inner")
+    }
+
+    /// Makes one with this name below it.
+    pub fn inner_named(&self, name: &str) -> Group {
+        let inner = self.0.join(name);
         fs::create_dir(&inner).expect("a group below it can be made");
         Group(inner)
     }

@@ -10,7 +10,7 @@ use crate::measured::NOT_APPLICABLE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
+pub(crate) const LABEL_FIELDS: [Field; 18] = fields! {
     "time", "TIME", ["timestamp"], Time, Label,
         |row| row.labels.time.clone().map(Datum::Time),
         "Time of the row, RFC 3339";
@@ -35,9 +35,21 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
     "cgroup", "CGROUP", [], Text, Label,
         |row| row.labels.cgroup.clone().map(Datum::Text),
         "Control group of the task";
-    "unit", "UNIT", ["container"], Text, Label,
-        |row| row.labels.unit.clone().map(Datum::Text),
-        "Service, session, container or pod of the control group";
+    "group_name", "NAME", [], Text, Label,
+        |row| row.labels.group.shown().map(Datum::Text),
+        "Name that people use for the control group: pod/container, container, pod, or systemd unit";
+    "unit", "UNIT", [], Text, Label,
+        |row| row.labels.group.unit.clone().map(Datum::Text),
+        "systemd unit of the control group: a service, scope, socket or mount";
+    "container", "CONTAINER", [], Text, Label,
+        |row| row.labels.group.container.clone().map(Datum::Text),
+        "Name of the container of the control group";
+    "container_id", "CONTAINER-ID", [], Text, Label,
+        |row| row.labels.group.container_id.clone().map(Datum::Text),
+        "Id of the container of the control group";
+    "pod", "POD", [], Text, Label,
+        |row| row.labels.group.pod.clone().map(Datum::Text),
+        "Pod of the control group, with its namespace: NAMESPACE/NAME";
     "filesystem", "FILESYSTEM", ["fs"], Text, Label,
         |row| row.labels.filesystem.clone().map(Datum::Text),
         "Type of the file system";

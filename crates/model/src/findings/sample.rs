@@ -10,6 +10,7 @@ use crate::counter::Counter;
 use crate::eviction::{Culprit, Eviction};
 use crate::eviction_cause::EvictionCause;
 use crate::exit::Exit;
+use crate::group_names::GroupNames;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
 use crate::measured::{Measured, Missing};
@@ -70,7 +71,7 @@ pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
     let unknown = System::all_missing(Missing::NotOffered(Reason::NotMeasured));
     CgroupRow {
         path: Measured::Exact(name.to_owned()),
-        unit: Measured::not_offered(Reason::NoUnit),
+        names: GroupNames::none(),
         ledger: Ledger::default(),
         system: System {
             memory_used_bytes: Measured::Exact(64 << 20),

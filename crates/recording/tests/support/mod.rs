@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger,
-    Lost, Measured, Missing, ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, GroupNames, Interval,
+    Ledger, Lost, Measured, Missing, ProcessRow, Reason, Source, System,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
 use cachewise_units::{Bytes, PageSize};
@@ -129,9 +129,18 @@ fn file() -> impl Strategy<Value = FileRow> {
 }
 
 fn cgroup() -> impl Strategy<Value = CgroupRow> {
-    (name(), name(), ledger(), system()).prop_map(|(path, unit, ledger, system)| CgroupRow {
+    let names =
+        (name(), name(), name(), name()).prop_map(|(unit, container, container_id, pod)| {
+            GroupNames {
+                unit,
+                container,
+                container_id,
+                pod,
+            }
+        });
+    (name(), names, ledger(), system()).prop_map(|(path, names, ledger, system)| CgroupRow {
         path,
-        unit,
+        names,
         ledger,
         system,
         memory_limit_path: Measured::not_offered(Reason::NotMeasured),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, DeviceRow, Exit, FileNumber, FileRow, Interval, Ledger, Measured,
-    ProcessFileUse, ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Counter, DeviceRow, Exit, FileNumber, FileRow, GroupNames, Interval,
+    Ledger, Measured, ProcessFileUse, ProcessRow, Reason, Source, System,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -177,14 +177,17 @@ pub fn busy(seconds: u64) -> Interval {
     interval.cgroups = vec![
         CgroupRow {
             path: Measured::Exact("/".into()),
-            unit: Measured::not_offered(Reason::NoUnit),
+            names: GroupNames::none(),
             ledger: Ledger::default(),
             system: system.clone(),
             memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         },
         CgroupRow {
             path: Measured::Exact(group.into()),
-            unit: Measured::Exact("db.service".into()),
+            names: GroupNames {
+                unit: Measured::Exact("db.service".into()),
+                ..GroupNames::none()
+            },
             ledger: reads(10_240, 256),
             system,
             memory_limit_path: Measured::not_offered(Reason::NotMeasured),

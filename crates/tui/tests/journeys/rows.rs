@@ -188,7 +188,7 @@ fn sort_arrow_is_at_its_heading_at_every_width() {
             "command",
             "pid",
             "reuse_ratio",
-            "unit",
+            "group_name",
             "cpu_seconds",
         ] {
             let mut view = View::with(width, 24, |setup| setup.sort = Some(sort));

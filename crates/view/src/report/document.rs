@@ -2,7 +2,7 @@
 
 use cachewise_model::{
     Backend, Datum, Diagnosis, Exactness, Exit, Finding, Folded, Interval, Law, Lost, Measured,
-    Reason, Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, Verification, laws,
+    NamesOfGroups, Reason, Row, SCHEMA_VERSION, Side, Unit, Value, Verdict, Verification, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -38,10 +38,11 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
             .set("direct", file.direct)
             .finish()
     });
+    let names = NamesOfGroups::of(&interval.cgroups);
     let processes = interval
         .processes
         .iter()
-        .map(|process| everything(&interval.of_run(process.row())));
+        .map(|process| everything(&interval.of_run(names.row(process))));
     let cgroups = interval
         .cgroups
         .iter()

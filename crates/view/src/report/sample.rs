@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, Diagnosis, Exit, FileNumber, FileRow, Interval, Ledger, Lost,
-    Measured, ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Counter, Diagnosis, Exit, FileNumber, FileRow, GroupNames, Interval,
+    Ledger, Lost, Measured, ProcessRow, Reason, Source, System,
 };
 use cachewise_units::PageSize;
 
@@ -76,7 +76,7 @@ pub(crate) fn cold() -> Interval {
     });
     interval.cgroups.push(CgroupRow {
         path: Measured::Exact("/user.slice".into()),
-        unit: Measured::not_offered(Reason::NoUnit),
+        names: GroupNames::none(),
         system: System::default(),
         memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         ledger: ledger.clone(),

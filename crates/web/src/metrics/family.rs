@@ -32,6 +32,8 @@ pub enum Series {
     Each(&'static str),
     /// Evicted pages of the machine by cause; the label is the cause.
     Causes,
+    /// 1 for each control group, with these label fields of its row as labels.
+    Names(&'static [&'static str]),
     /// Made by the server.
     Own,
 }
@@ -72,6 +74,11 @@ impl Family {
             (Some(label), Series::Causes) => {
                 let causes: Vec<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
                 format!("`{label}`: {}", causes.join(", "))
+            }
+            (Some(label), Series::Names(fields)) => {
+                let labels = std::iter::once(&label).chain(fields);
+                let labels: Vec<String> = labels.map(|label| format!("`{label}`")).collect();
+                labels.join(", ")
             }
             (Some(label), _) => format!("`{label}`"),
         }

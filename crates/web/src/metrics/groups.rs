@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use cachewise_model::{CgroupRow, Counter, Ledger, Measured, System};
+use cachewise_model::{CgroupRow, Counter, GroupNames, Ledger, Measured, System};
 use cachewise_units::{Bytes, PageSize};
 
 /// Groups without a place of which it is known how busy they are.
@@ -18,6 +18,7 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) ledger: Ledger,
     pub(crate) system: System,
+    pub(crate) names: GroupNames,
     weight: u64,
     seen: bool,
 }
@@ -56,6 +57,7 @@ impl Groups {
             if let Some(group) = self.placed.iter_mut().find(|group| group.name == *name) {
                 group.ledger += &row.ledger;
                 group.system = row.system.clone();
+                group.names = row.names.clone();
                 group.weight = group.weight.saturating_add(weight);
                 group.seen = true;
             } else if self.placed.len() < self.most {
@@ -97,6 +99,7 @@ impl Groups {
             name: name.to_owned(),
             ledger,
             system: row.system.clone(),
+            names: row.names.clone(),
             weight,
             seen: true,
         });
@@ -131,7 +134,7 @@ mod tests {
         ledger.set(Counter::ReadRequestedPages, pages);
         CgroupRow {
             path: Measured::Exact(name.into()),
-            unit: Measured::unknown(cachewise_model::Reason::NoUnit),
+            names: GroupNames::none(),
             ledger,
             system: System::default(),
             memory_limit_path: Measured::not_offered(cachewise_model::Reason::NotMeasured),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{EvictionCause, Kind, Lost, Value};
+use cachewise_model::{Datum, EvictionCause, GroupNames, Kind, Lost, Value};
 use cachewise_view::{Exposition, Labels, MetricNumber};
 
 use super::collector::Collector;
@@ -127,6 +127,25 @@ fn add(
                 Vec::new()
             }
         },
+        Series::Names(fields) => sums
+            .groups
+            .iter()
+            .filter(|(_, row)| row.labels.group != GroupNames::default())
+            .map(|(name, row)| {
+                let own = family.label.map(|label| (label, name.clone()));
+                let names = fields.iter().filter_map(|id| {
+                    let value = cachewise_model::field(id)?.of(row).known()?;
+                    match value {
+                        Datum::Text(text) => Some((*id, text)),
+                        _ => None,
+                    }
+                });
+                (
+                    own.into_iter().chain(names).collect(),
+                    MetricNumber::Whole(1),
+                )
+            })
+            .collect(),
         Series::Own => sets
             .into_iter()
             .flat_map(|looked| looked.sets.iter().map(move |set| (looked, set)))

@@ -134,6 +134,7 @@ fn group_rows(gathered: &Gathered) -> Rows {
             ledger: group.ledger.clone(),
             ..Row::default()
         };
+        row.labels.group = group.names.clone();
         if Groups::is_current(group) {
             row.system = group.system.clone().into();
         }

@@ -507,6 +507,17 @@ pub static FAMILIES: &[Family] = &[
         "memory_used_bytes",
         "Memory charged to the control group, page cache included; not of `other`",
     ),
+    Family {
+        name: "cgroup_info",
+        collector: Some(Cgroups),
+        unit: Unit::Count,
+        kind: Gauge,
+        help: Some(
+            "1, with the names of the control group; a name that it does not have is no label",
+        ),
+        label: Some("cgroup"),
+        series: Series::Names(&["group_name", "unit", "container", "pod"]),
+    },
     own(
         Some(Filesets),
         Some("set"),
@@ -642,6 +653,12 @@ mod tests {
                 Series::Fields(series) => series.iter().map(|(_, id)| *id).collect(),
                 Series::Each(id) => vec![id],
                 Series::Own | Series::Causes => Vec::new(),
+                Series::Names(ids) => {
+                    let is_label =
+                        |id: &&str| field(id).is_some_and(|field| field.kind == Kind::Label);
+                    assert!(ids.iter().all(is_label), "{}: labels", family.name);
+                    Vec::new()
+                }
             };
             for id in ids {
                 let field = field(id).unwrap_or_else(|| panic!("there is no field {id}"));

@@ -2,12 +2,15 @@
 
 use anyhow::{Result, bail};
 use cachewise_model::{
-    CgroupRow, DeviceRow, Exit, Field, FileNumber, FileRow, Interval, Ledger, Measured, Missing,
-    ProcessRow, Reason, Row, System, Unit, field,
+    CgroupRow, DeviceRow, Exit, Field, FileNumber, FileRow, GroupNames, Interval, Ledger, Measured,
+    Missing, ProcessRow, Reason, Row, System, Unit, field,
 };
 use cachewise_tui::ViewKind;
 
 use super::arguments::Top;
+
+/// Names of a control group that the screen shows as one.
+const NAMES: [&str; 4] = ["unit", "container", "container_id", "pod"];
 
 /// A row of this kind without measurements, for its fields.
 pub fn kind_of_row(kind: ViewKind) -> Row {
@@ -67,7 +70,7 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
         .row(),
         ViewKind::Cgroup => CgroupRow {
             path: Measured::Missing(missing),
-            unit: Measured::Missing(missing),
+            names: GroupNames::all_missing(missing),
             ledger: Ledger::default(),
             system: System::all_missing(missing),
             memory_limit_path: Measured::Missing(missing),
@@ -86,7 +89,7 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
     row.labels.time = Measured::Missing(missing);
     row.elapsed = std::time::Duration::from_secs(1);
     if kind == ViewKind::Process {
-        row.labels.unit = Measured::Missing(missing);
+        row.labels.group = GroupNames::all_missing(missing);
     }
     row
 }
@@ -100,7 +103,11 @@ pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
     }
     let Some(list) = &arguments.columns else {
         let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
-        let columns = kind.columns().into_iter().map(|column| column.field);
+        let mut columns: Vec<&Field> = kind.columns().iter().map(|column| column.field).collect();
+        // Rows have room for the parts of a name; the name of the row stays last.
+        let names = NAMES.into_iter().filter_map(field);
+        let place = columns.len().saturating_sub(1);
+        columns.splice(place..place, names.filter(|field| field.is_of(&like)));
         return Ok(head.chain(columns).collect());
     };
     list.split(',')
