@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use cachewise_units::Bytes;
 
@@ -20,6 +21,8 @@ pub struct DiskStat {
     pub read: Bytes,
     /// Bytes written to it.
     pub written: Bytes,
+    /// Time with a request in progress; the kernel looks at it once a clock tick.
+    pub busy: Duration,
 }
 
 /// Unit of `/proc/diskstats`, independent of the device's sectors.
@@ -101,6 +104,7 @@ fn parse(line: &str) -> Option<DiskStat> {
         name,
         read: bytes(2)?,
         written: bytes(6)?,
+        busy: Duration::from_millis(numbers.get(9).copied().unwrap_or(0)),
     })
 }
 

@@ -37,6 +37,8 @@ pub enum SubjectKind {
     Group,
     /// A process.
     Process,
+    /// A storage device.
+    Device,
 }
 
 impl SubjectKind {
@@ -48,6 +50,7 @@ impl SubjectKind {
             SubjectKind::File => "file",
             SubjectKind::Group => "group",
             SubjectKind::Process => "process",
+            SubjectKind::Device => "device",
         }
     }
 }
@@ -65,7 +68,7 @@ pub struct Finding {
     pub figures: Vec<(&'static str, Value)>,
     /// The fix: a command, or a change of the code.
     pub next_step: String,
-    /// The file or control group concerned, if there is one.
+    /// The file, control group or device concerned, if there is one.
     pub subject: Option<PathBuf>,
     /// Kind of the subject.
     pub kind: SubjectKind,

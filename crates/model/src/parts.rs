@@ -238,6 +238,8 @@ pub struct DeviceRow {
     pub device_read_bytes: Count,
     /// Bytes written to it.
     pub device_write_bytes: Count,
+    /// Nanoseconds during which its disk had a request in progress.
+    pub busy: Count,
 }
 
 impl DeviceRow {
@@ -248,6 +250,7 @@ impl DeviceRow {
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
         self.device_read_bytes = earlier.device_read_bytes.plus(self.device_read_bytes);
         self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
+        self.busy = earlier.busy.plus(self.busy);
     }
 
     /// This device as a row.
@@ -264,6 +267,7 @@ impl DeviceRow {
             subject: Subject {
                 device_read_bytes: self.device_read_bytes,
                 device_write_bytes: self.device_write_bytes,
+                device_busy_seconds: self.busy,
                 ..Subject::default()
             },
             ..Row::default()

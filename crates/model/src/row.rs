@@ -80,6 +80,8 @@ pub struct Subject {
     pub cpu_seconds: Measured<f64>,
     pub device_read_bytes: Count,
     pub device_write_bytes: Count,
+    /// In nanoseconds.
+    pub device_busy_seconds: Count,
     pub resident_before_pages: Count,
     pub resident_after_pages: Count,
     pub file_size_bytes: Count,
@@ -139,6 +141,7 @@ impl Row {
         let (subject, later) = (&mut self.subject, &later.subject);
         subject.device_read_bytes = subject.device_read_bytes.plus(later.device_read_bytes);
         subject.device_write_bytes = subject.device_write_bytes.plus(later.device_write_bytes);
+        subject.device_busy_seconds = subject.device_busy_seconds.plus(later.device_busy_seconds);
     }
 
     /// Whether it is a row of a file, a directory or a part of a file: it has, or will have, a
@@ -254,6 +257,7 @@ impl Default for Subject {
             cpu_seconds: Measured::Missing(NOT_APPLICABLE),
             device_read_bytes: Measured::Missing(NOT_APPLICABLE),
             device_write_bytes: Measured::Missing(NOT_APPLICABLE),
+            device_busy_seconds: Measured::Missing(NOT_APPLICABLE),
             resident_before_pages: Measured::Missing(NOT_APPLICABLE),
             resident_after_pages: Measured::Missing(NOT_APPLICABLE),
             file_size_bytes: Measured::Missing(NOT_APPLICABLE),

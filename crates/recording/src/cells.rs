@@ -163,6 +163,7 @@ impl<'a> RowOut<'a> {
         self.string(&row.filesystem);
         self.count(row.device_read_bytes);
         self.count(row.device_write_bytes);
+        self.count(row.busy);
         self.ledger(&row.ledger);
         self.cells
     }
@@ -376,6 +377,7 @@ impl RowIn<'_> {
             filesystem: self.string()?,
             device_read_bytes: self.count()?,
             device_write_bytes: self.count()?,
+            busy: self.count()?,
             ledger: self.ledger()?,
         })
     }

@@ -96,6 +96,7 @@ impl RowKind {
                 "filesystem",
                 "device_read_bytes",
                 "device_write_bytes",
+                "busy_nanoseconds",
             ],
             RowKind::Lost => &["id", "count", "meaning"],
             RowKind::Eviction => &[

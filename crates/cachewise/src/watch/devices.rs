@@ -42,7 +42,7 @@ impl Devices {
                         None,
                         filesystem,
                         ledger,
-                        [Measured::Missing(NOT_READ); 2],
+                        [Measured::Missing(NOT_READ); 3],
                     )
                 })
                 .collect();
@@ -86,13 +86,14 @@ impl Devices {
             let name = now
                 .get(device)
                 .map(|disk| Path::new("/dev").join(&disk.name));
-            told.push(row(
-                number,
-                name,
-                filesystem,
-                ledger,
-                bytes.map(Measured::Exact),
-            ));
+            // Requests to other parts of a disk keep it busy, too.
+            let disk = self.disks.get(device).copied().flatten();
+            let busy = since(&disk.unwrap_or(*device), |disk| {
+                u64::try_from(disk.busy.as_nanos()).unwrap_or(u64::MAX)
+            });
+            let [read, written] = bytes.map(Measured::Exact);
+            let busy = Measured::Estimated(busy, Reason::SampledAtTick);
+            told.push(row(number, name, filesystem, ledger, [read, written, busy]));
         }
         told.extend(rows.into_values().map(|(filesystem, ledger, number)| {
             row(
@@ -100,7 +101,7 @@ impl Devices {
                 None,
                 filesystem,
                 ledger,
-                [Measured::Missing(NO_DEVICE); 2],
+                [Measured::Missing(NO_DEVICE); 3],
             )
         }));
         told.sort_by(|one, other| one.device.cmp(&other.device));
@@ -140,7 +141,7 @@ fn row(
     path: Option<PathBuf>,
     filesystem: Measured<String>,
     ledger: Ledger,
-    [device_read_bytes, device_write_bytes]: [Count; 2],
+    [device_read_bytes, device_write_bytes, busy]: [Count; 3],
 ) -> DeviceRow {
     DeviceRow {
         device,
@@ -149,5 +150,6 @@ fn row(
         ledger,
         device_read_bytes,
         device_write_bytes,
+        busy,
     }
 }

@@ -23,7 +23,7 @@ use crate::machine;
 use devices::Devices;
 use groups::Groups;
 
-mod devices;
+pub mod devices;
 pub mod groups;
 #[cfg(test)]
 mod tests;

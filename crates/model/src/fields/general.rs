@@ -109,7 +109,7 @@ pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
         "Average size of a read request";
 };
 
-pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
+pub(crate) const GAUGE_FIELDS: [Field; 9] = fields! {
     "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
         |row| match row.elapsed.as_secs_f64() {
             0.0 => Value::Missing(NOT_APPLICABLE),
@@ -125,6 +125,9 @@ pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
     "device_write_bytes", "DEV-WRITE", [], Bytes, Counter,
         |row| row.subject.device_write_bytes.bytes(),
         "Bytes written to storage devices or bound for them, as the kernel accounts them";
+    "device_busy_seconds", "DEV-BUSY", [], Seconds, Counter,
+        |row| row.subject.device_busy_seconds.map(|time| Datum::of(Unit::Seconds, time)),
+        "Time during which the storage device had a request in progress; the kernel samples it";
     "resident_before_pages", "RES-BEFORE", [], Pages, Gauge,
         |row| row.subject.resident_before_pages.pages(),
         "Pages of the file in the page cache before the run";

@@ -251,6 +251,13 @@ fn ledgers<'a>(interval: &'a Interval, finding: &Finding) -> Vec<&'a Ledger> {
             let process = processes.find(|process| process.pid == finding.pid);
             process.map(|process| &process.ledger).into_iter().collect()
         }
+        SubjectKind::Device => {
+            let devices = interval.devices.iter();
+            let subject = finding.subject.as_deref();
+            let device =
+                devices.filter(|device| device.path.as_ref().known().map(AsRef::as_ref) == subject);
+            device.map(|device| &device.ledger).collect()
+        }
         SubjectKind::Machine => vec![&interval.ledger],
     }
 }

@@ -25,6 +25,7 @@ use crate::reason::Reason;
 mod blame;
 mod cold_metadata;
 mod cold_start;
+mod device_busy;
 mod direct_io;
 mod dirty_backlog;
 mod evicted_by_other;
@@ -194,6 +195,13 @@ pub static RULES: &[Rule] = &[
         check: waits::reclaim,
     },
     Rule {
+        id: device_busy::ID,
+        help: "Devices that other programs keep busy while tasks wait for them",
+        needs: &[Counter::WaitedDirect, Counter::WaitedMissed],
+        verify: "run it again: waited seconds fall",
+        check: device_busy::check,
+    },
+    Rule {
         id: waits::SWAP,
         help: "Tasks that wait for memory that was swapped out",
         needs: &[Counter::WaitedSwap],
@@ -293,7 +301,7 @@ mod tests {
     fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 19, "every rule file is in the table");
+        assert_eq!(RULES.len(), 20, "every rule file is in the table");
     }
 
     #[test]
@@ -379,8 +387,14 @@ mod tests {
         for process in &mut blind.processes {
             blindfold(&mut process.ledger);
         }
+        for device in &mut blind.devices {
+            blindfold(&mut device.ledger);
+        }
         for process in &mut estimated.processes {
             guess(&mut process.ledger);
+        }
+        for device in &mut estimated.devices {
+            guess(&mut device.ledger);
         }
         assert_eq!(diagnose(&blind), [], "missing counters prove nothing");
         assert_eq!(diagnose(&estimated), [], "nor do estimated ones");
@@ -407,6 +421,10 @@ mod tests {
                 .iter_mut()
                 .for_each(|row| missing(&mut row.ledger));
             interval
+                .devices
+                .iter_mut()
+                .for_each(|row| missing(&mut row.ledger));
+            interval
         };
         for rule in RULES {
             for counter in rule.needs {
@@ -426,7 +444,7 @@ mod tests {
         let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "17 of 19 rules could not look: only the probe can count it",
+            "18 of 20 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

@@ -11,10 +11,10 @@ use crate::eviction::{Culprit, Eviction};
 use crate::eviction_cause::EvictionCause;
 use crate::exit::Exit;
 use crate::group_names::GroupNames;
-use crate::interval::Interval;
+use crate::interval::{Interval, ProcessFileUse};
 use crate::ledger::Ledger;
 use crate::measured::{Measured, Missing};
-use crate::parts::{CgroupRow, FileNumber, FileRow, ProcessRow};
+use crate::parts::{CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
 use crate::reason::Reason;
 use crate::source::Source;
 use crate::system::System;
@@ -172,8 +172,24 @@ pub(crate) fn every_rule_fires() -> Interval {
     interval.cgroups.push(group("/db", 50_000));
     let counts = [(ReadRequestedPages, 10_000), (ReadMissedPages, 9_000)];
     interval.processes.push(process(7, &counts));
+    interval.devices.push(DeviceRow {
+        device: "8:1".into(),
+        path: Measured::Exact("/dev/sda1".into()),
+        filesystem: Measured::Exact("ext4".into()),
+        ledger: interval.ledger.clone(),
+        device_read_bytes: Measured::Exact(1 << 40),
+        device_write_bytes: Measured::Exact(0),
+        busy: Measured::Exact(5 * SECOND),
+    });
     let mut stream = process(9, &[(ReadaheadPages, 500_000)]);
     stream.command = Measured::Exact("tar".into());
+    let mut of_stream = Ledger::default();
+    of_stream.set(DirectReadBytes, 1 << 40);
+    interval.uses.push(ProcessFileUse {
+        process: Some(interval.processes.len()),
+        file: 1,
+        ledger: of_stream,
+    });
     interval.processes.push(stream);
     interval.evictions.push(Eviction {
         file: 0,

@@ -148,14 +148,15 @@ fn cgroup() -> impl Strategy<Value = CgroupRow> {
 }
 
 fn device() -> impl Strategy<Value = DeviceRow> {
-    (0..4, path(), name(), ledger(), count(), count()).prop_map(
-        |(minor, path, filesystem, ledger, read, written)| DeviceRow {
+    (0..4, path(), name(), ledger(), count(), count(), count()).prop_map(
+        |(minor, path, filesystem, ledger, read, written, busy)| DeviceRow {
             device: format!("8:{minor}"),
             path,
             filesystem,
             ledger,
             device_read_bytes: read,
             device_write_bytes: written,
+            busy,
         },
     )
 }

@@ -200,6 +200,7 @@ pub fn busy(seconds: u64) -> Interval {
         ledger: reads(10_240, 256),
         device_read_bytes: Measured::Exact(1 << 20),
         device_write_bytes: Measured::Exact(0),
+        busy: Measured::Exact(0),
     }];
     interval
 }

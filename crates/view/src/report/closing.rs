@@ -245,7 +245,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 18 rules could not look: estimates are not enough)\n",
+            "findings: ? (3 of 20 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }

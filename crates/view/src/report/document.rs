@@ -47,6 +47,10 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .cgroups
         .iter()
         .map(|cgroup| everything(&interval.of_run(cgroup.row())));
+    let devices = interval
+        .devices
+        .iter()
+        .map(|device| everything(&interval.of_run(device.row())));
     Object::new()
         .set("schema_version", SCHEMA_VERSION)
         .set("timestamp", run.begin.as_str())
@@ -69,6 +73,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("files", files.collect::<Json>())
         .set("processes", processes.collect::<Json>())
         .set("cgroups", cgroups.collect::<Json>())
+        .set("devices", devices.collect::<Json>())
         .set("evictions", evictions::evictions_json(interval))
         .set("times", times::json(interval))
         .set("surroundings", surroundings.finish())
@@ -271,7 +276,7 @@ mod tests {
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
             none["reasons"]["findings"],
-            "1 of 18 rules could not look: only the probe can count it",
+            "1 of 20 rules could not look: only the probe can count it",
             "and why"
         );
     }

@@ -138,6 +138,7 @@ mod tests {
             ledger: Ledger::default(),
             device_read_bytes: read,
             device_write_bytes: Measured::Exact(0),
+            busy: Measured::Exact(0),
         };
         let none = Measured::not_offered(Reason::NoBlockDevice);
         let mut interval = sample::cold();

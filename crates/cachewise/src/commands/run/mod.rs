@@ -26,6 +26,7 @@ use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::blame::Blame;
 use crate::options::fail_if;
+use crate::watch::devices::Devices;
 use crate::watch::groups::Groups;
 use crate::{account, machine};
 use arguments::Run;
@@ -79,6 +80,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     };
     let mut groups = probe.is_some().then(|| Groups::open(&kernel));
     let before = checks::Before::now(&kernel);
+    let mut devices = Devices::open(&kernel);
     let course = match arguments.pid {
         None => {
             interval.run_mut().command = arguments
@@ -118,6 +120,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             Ok(snapshot) => {
                 changes.clone_from(&snapshot.changes);
                 let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
+                interval.devices = devices.rows(&kernel, &interval.files);
                 if let Some(groups) = &mut groups {
                     groups.fill(
                         &mut interval,

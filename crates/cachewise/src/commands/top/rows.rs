@@ -83,6 +83,7 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
             ledger: Ledger::default(),
             device_read_bytes: Measured::Missing(missing),
             device_write_bytes: Measured::Missing(missing),
+            busy: Measured::Missing(missing),
         }
         .row(),
     };

@@ -7,12 +7,14 @@
 //! - `mapping`: mapped files
 //! - `cold`: files and directories that are not resident
 //! - `patterns`: requests that cost more than their data
+//! - `devices`: devices that other programs keep busy
 //! - `writes`: writers and memory that wait
 //! - `healthy`: no finding
 
 use crate::support::*;
 
 mod cold;
+mod devices;
 mod healthy;
 mod kit;
 mod mapping;
@@ -52,6 +54,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root patterns::readahead_unused,
         needs_root writes::dirty_throttling,
         needs_root writes::swap_in_a_small_group,
+        needs_root devices::device_busy_for_another_program,
         needs_root healthy::warm_reads,
         needs_root healthy::calculation_and_sleep,
         needs_root healthy::pipe_of_two_programs,

@@ -1,0 +1,83 @@
+//! Devices that other programs keep busy.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::kit::*;
+use crate::support::*;
+
+/// Reads single pages around the page cache.
+const READER: &str = "
+import mmap, os, random, sys
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+page = mmap.mmap(-1, 4096)
+places = random.Random(7)
+for _ in range(3000):
+    os.preadv(fd, [page], 4096 * places.randrange(16384))
+";
+
+/// Reads a device around the page cache until it is ended.
+fn busy_with(device: &Path) -> Started {
+    let script = r#"while :; do dd if="$0" of=/dev/null bs=1M iflag=direct 2>/dev/null; done"#;
+    let mut command = Command::new("sh");
+    Started::of(
+        command
+            .args(["-c", script])
+            .arg(device)
+            .stdin(Stdio::null()),
+    )
+}
+
+/// A program that reads little, beside another one that reads all the time.
+pub fn device_busy_for_another_program() {
+    if !has(
+        &["python3", "dd"],
+        "advice::device_busy_for_another_program",
+    ) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let device = LoopDevice::over(&scratch.file("image", 64 * MIB));
+    // Its requests reach the disk, and wait there.
+    let mut direct = Command::new("losetup");
+    Ended::of(direct.arg("--direct-io=on").arg(&device.path)).expect(0, "direct I/O of the image");
+    let report = || report_of_python(READER, &[device.path.as_os_str()]);
+    let (beside, found) = {
+        // Two, so that the device is never idle between them.
+        let _others = [busy_with(&device.path), busy_with(&device.path)];
+        let beside = report();
+        let found = the_one(&beside, "device_busy", &device.path).clone();
+        (beside, found)
+    };
+    assert_eq!(found["subject_kind"], "device", "{found}");
+    let figures = &found["evidence"];
+    let (others, all) = (
+        number(figures, "others_bytes"),
+        number(figures, "device_bytes"),
+    );
+    assert!(
+        others >= all / 3 * 2 && all - others >= 3000 * 4096,
+        "the reads of the run are none of others: {figures}"
+    );
+    assert!(step(&found).contains("io.max"), "the fix: {found}");
+    // The fix: at another time.
+    let alone = report();
+    assert!(
+        alone.findings("device_busy").is_empty(),
+        "{}",
+        alone.json["findings"]
+    );
+    let moved = |report: &Report| {
+        let rows = report.json["devices"].as_array().expect("a list");
+        let row = rows
+            .iter()
+            .find(|row| row["path"].as_str() == device.path.to_str());
+        number(row.expect("the device was used"), "device_read_bytes")
+    };
+    assert_eq!(
+        moved(&alone),
+        3000 * 4096,
+        "the device moves what the run reads"
+    );
+    assert!(moved(&beside) > 2 * moved(&alone), "others read beside it");
+}
