@@ -36,7 +36,7 @@ pub struct Course {
     pub wall: Duration,
     /// How it ended.
     pub exit: Exit,
-    /// The most dirty memory that the machine was seen to have.
+    /// The most memory that was seen to be dirty or under writeback on the machine.
     pub peak_dirty: Bytes,
     /// Resources of its process tree, of the processes that were waited for.
     pub usage: Option<Usage>,
@@ -257,7 +257,7 @@ fn until_end(
         if sampled.elapsed() >= SAMPLE {
             sampled = Instant::now();
             if let Ok(memory) = kernel.meminfo() {
-                peak_dirty = peak_dirty.max(memory.dirty);
+                peak_dirty = peak_dirty.max(memory.unwritten());
             }
         }
     }

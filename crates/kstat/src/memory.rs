@@ -59,6 +59,15 @@ pub struct MemInfo {
     pub swap_free: Bytes,
 }
 
+impl MemInfo {
+    /// Returns the bytes that are not on their device yet, dirty or under writeback: the kernel compares both together
+    /// with its limits of dirty memory.
+    #[must_use]
+    pub fn unwritten(&self) -> Bytes {
+        Bytes(self.dirty.0.saturating_add(self.writeback.0))
+    }
+}
+
 /// Page events since boot, from `/proc/vmstat`.
 ///
 /// `None` is a value that this kernel does not count.

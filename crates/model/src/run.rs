@@ -92,7 +92,7 @@ pub struct Surroundings {
     pub cgroup_limit_path: Measured<PathBuf>,
     /// Number of times the group hit the limit and pages were reclaimed, since the group was made.
     pub cgroup_limit_reached: Count,
-    /// Dirty page cache; the peak, if it was watched.
+    /// Page cache that is dirty or under writeback; the peak, if it was watched.
     pub dirty_bytes: Count,
     /// Dirty memory at which writers are throttled (`nr_dirty_threshold`).
     pub dirty_limit_bytes: Count,

@@ -18,7 +18,7 @@ pub fn of(interval: &Interval, course: &Course, kernel: &Kernel) -> Surroundings
         if let Some(available) = memory.available {
             surroundings.memory_available_bytes = Measured::Exact(available.0);
         }
-        surroundings.dirty_bytes = Measured::Exact(course.peak_dirty.max(memory.dirty).0);
+        surroundings.dirty_bytes = Measured::Exact(course.peak_dirty.max(memory.unwritten()).0);
     }
     if let Ok(vmstat) = kernel.vmstat() {
         if let Some(pages) = vmstat.dirty_threshold {
