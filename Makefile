@@ -24,9 +24,9 @@ test: ## every test; as root the ground-truth tests too. Says in its last lines 
 	@scripts/setup test
 	@scripts/test
 
-test-advice: ## the findings on real programs: cause, fix, and whether the fix helps; needs root
-	@scripts/setup test
-	$(CARGO) nextest run --locked -p cachewise --test commands -E 'test(/^advice/)'
+test-advice: ## the findings on real programs: cause, fix, and whether the fix helps; a table; needs root
+	@scripts/setup advice
+	@scripts/test-advice
 
 SECONDS ?= 60
 SEED ?= $(shell date +%s)

@@ -159,74 +159,19 @@ fn overlay_by_name() {
         .says("layer below", "the message says which file to name");
 }
 
-/// A file system on a loop device, unmounted when it goes.
-struct Mounted {
-    device: LoopDevice,
-    directory: PathBuf,
-}
-
-impl Mounted {
-    /// Makes an ext4, or says why it cannot.
-    fn ext4(scratch: &Scratch) -> Option<Mounted> {
-        let image = scratch.path("image");
-        let file = std::fs::File::create(&image).expect("a scratch directory can be filled");
-        file.set_len(256 << 20)
-            .expect("a file with holes takes no room");
-        let mut make = Command::new("mkfs.ext4");
-        let made = make.args(["-qF", "-b", "4096"]).arg(&image).status();
-        if !made.is_ok_and(|status| status.success()) {
-            println!("skipped: metadata: mkfs.ext4 is not installed");
-            return None;
-        }
-        let directory = scratch.path("mounted");
-        std::fs::create_dir(&directory).expect("a scratch directory can be filled");
-        let device = LoopDevice::over(&image);
-        let mounted = Mounted { device, directory };
-        mounted.mount();
-        Some(mounted)
-    }
-
-    fn mount(&self) {
-        let mut mount = Command::new("mount");
-        let status = mount.args([&self.device.path, &self.directory]).status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "root can mount a device"
-        );
-    }
-
-    fn unmount(&self) -> bool {
-        let status = Command::new("umount").arg(&self.directory).status();
-        status.is_ok_and(|status| status.success())
-    }
-
-    /// Nothing of it is cached afterwards but what mounting reads.
-    fn make_cold(&self) {
-        assert!(self.unmount(), "nobody uses it");
-        evict(&self.device.path);
-        self.mount();
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        self.unmount();
-    }
-}
-
 fn a_cold_walk_is_named() {
     const DIRECTORIES: u64 = 2000;
     let scratch = Scratch::new();
-    let Some(mounted) = Mounted::ext4(&scratch) else {
+    let Some(mounted) = Mounted::ext4(&scratch, 256 << 20, &[]) else {
         return;
     };
     for number in 0..DIRECTORIES {
-        let directory = mounted.directory.join(number.to_string());
+        let directory = mounted.path(&number.to_string());
         std::fs::create_dir(directory).expect("the image has room");
     }
     mounted.make_cold();
     let walk = || {
-        let directory = mounted.directory.to_str().expect("an ordinary name");
+        let directory = mounted.directory().to_str().expect("an ordinary name");
         report_of(&[], ["find", directory])
     };
     let cold = walk();
@@ -239,7 +184,7 @@ fn a_cold_walk_is_named() {
     );
     assert_eq!(
         findings[0]["subject"],
-        mounted.device.path.to_str().expect("an ordinary name"),
+        mounted.device().to_str().expect("an ordinary name"),
         "of this device"
     );
     // The next walk finds it in memory, unless a reclaimer was there between them.

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     if let Some(code) = roles.iter().find_map(|role| role()) {
         return code;
     }
-    let trials = parts![
+    let mut trials = parts![
         acts,
         acts_lock,
         acts_snapshot,
@@ -99,6 +99,7 @@ fn main() -> ExitCode {
         trying,
         unprivileged,
     ];
+    trials.extend(support::part("advice_more", advice::more()));
     support::run(
         "exact counts, other users, other file systems and the whole machine",
         trials,

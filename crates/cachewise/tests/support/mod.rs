@@ -10,6 +10,7 @@
 //! - `siblings`: the program of this package, and those beside it
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `group`: control groups
+//! - `mounted`: a file system of its own
 //! - `report`: the JSON of a run
 //! - `program`: measured programs for which the system has no equivalent
 //! - `sysctl`: settings of the kernel, restored at the end
@@ -22,6 +23,7 @@ mod bpf;
 mod command;
 mod disk;
 mod group;
+mod mounted;
 mod program;
 mod report;
 mod siblings;
@@ -38,6 +40,7 @@ pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,
 };
 pub use group::Group;
+pub use mounted::{Mounted, Slow};
 pub use program::{Busy, Reader, program};
 pub use report::{Report, means, number, report_of};
 pub use siblings::{PROGRAM, programs, sibling};

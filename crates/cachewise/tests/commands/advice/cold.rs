@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::fault::{Amount, Fault, Subject};
 use super::kit::*;
 use crate::support::*;
 
@@ -23,7 +24,7 @@ pub fn repository(scratch: &Scratch, files: u32) -> PathBuf {
     tree
 }
 
-fn git(tree: &Path, words: &[&str]) {
+pub fn git(tree: &Path, words: &[&str]) {
     let mut command = Command::new("git");
     command.arg("-C").arg(tree).args(words).stdin(Stdio::null());
     Ended::of(&mut command).expect(0, "git works");
@@ -51,79 +52,147 @@ pub fn git_grep() {
     let tree = repository(&scratch, 24);
     let texts = texts(&tree);
     texts.iter().for_each(|file| evict(file));
-    let cold = grep(&tree);
-    let found = cold.findings("cold_start");
-    assert_eq!(found.len(), 1, "{}", cold.json["findings"]);
-    let figures = &found[0]["figures"];
-    assert!(
-        number(figures, "cold_pages") * page_size() >= 24 * MIB
-            && number(figures, "cold_files") >= 24,
-        "the whole tree: {}",
-        found[0]
-    );
-    assert!(
-        number(found[0], "cost_bytes") >= 24 * MIB,
-        "the cost is that of all cold files: {}",
-        found[0]
-    );
     let tree_name = tree.to_str().expect("an ordinary name");
-    assert!(
-        step(found[0]).contains(&format!("cachewise warm {tree_name} (")),
-        "the tree is named: {}",
-        found[0]
-    );
-    // The fix.
-    undisturbed(|| {
+    let fault = Fault {
+        scenario: "git grep in a cold tree",
+        rules: &["cold_start"],
+        subject: Subject::In(&tree),
+        figure: ("cold_pages", 24 * MIB / page_size()),
+        fix: &[&format!("cachewise warm {tree_name} (")],
+        amount: Amount::FetchedBelow(&tree),
+        factor: 100,
+        warm: &[],
+    };
+    let warm = || {
         let mut warm = cachewise(["warm"]);
         Ended::of(warm.arg(&tree)).expect(0, "the tree is prefetched");
-        let second = grep(&tree);
-        let left: u64 = texts.iter().map(|file| fetched(&second, file)).sum();
-        if left > 0 {
-            return None;
-        }
-        assert_eq!(second.findings("cold_start").len(), 0, "it is gone");
-        Some(())
-    });
+        grep(&tree)
+    };
+    let finding = fault.check(|| grep(&tree), warm);
+    assert!(
+        number(&finding["figures"], "cold_files") >= 24,
+        "the whole tree: {finding}"
+    );
+    assert!(
+        number(&finding, "cost_bytes") >= 24 * MIB,
+        "the cost is that of all cold files: {finding}"
+    );
 }
 
-/// Programs that copy a cold file: it is the cause, and warm it costs nothing.
-pub fn copies() {
+/// A program that reads a cold file: it is the cause, and resident it costs nothing.
+pub fn cold<'a>(file: &'a Path, warm: &'a [&'a Path], scenario: &'a str) -> Fault<'a> {
+    Fault {
+        scenario,
+        rules: &["cold_start"],
+        subject: Subject::File(file),
+        figure: ("cold_pages", pages_of(file)),
+        fix: &["cachewise warm"],
+        amount: Amount::Fetched(file),
+        factor: 100,
+        warm,
+    }
+}
+
+fn copy_of_a_cold_file(program: &str, script: &str) {
+    if !has(&[program], &format!("advice::copy by {program}")) {
+        return;
+    }
     let scratch = Scratch::new();
     let file = scratch.file("file", 24 * MIB);
     let to = scratch.path("copy");
-    for (program, script) in [
-        ("cp", "cp --reflink=never \"$1\" \"$2\""),
-        ("rsync", "rsync --whole-file \"$1\" \"$2\""),
-        ("tar", "tar -cf \"$2\" -C / \"${1#/}\""),
-        ("dd", "dd if=\"$1\" of=\"$2\" bs=64K status=none"),
-    ] {
-        if !has(&[program], &format!("advice::copies with {program}")) {
-            continue;
+    let run = || {
+        // No earlier copy: rsync would leave it as it is.
+        let _ = fs::remove_file(&to);
+        let report = report_of_shell(script, &[&file, &to]);
+        let status = report.ended.status;
+        assert!(status.success(), "{program}: {}", report.ended.err());
+        report
+    };
+    evict(&file);
+    let scenario = format!("{program} of a cold file");
+    cold(&file, &[&file], &scenario).check(run, run);
+}
+
+pub fn cp() {
+    copy_of_a_cold_file("cp", "cp --reflink=never \"$1\" \"$2\"");
+}
+
+pub fn rsync() {
+    copy_of_a_cold_file("rsync", "rsync --whole-file \"$1\" \"$2\"");
+}
+
+pub fn tar() {
+    copy_of_a_cold_file("tar", "tar -cf \"$2\" -C / \"${1#/}\"");
+}
+
+pub fn dd() {
+    copy_of_a_cold_file("dd", "dd if=\"$1\" of=\"$2\" bs=64K status=none");
+}
+
+/// A tree of many small files on a device of its own, whose inodes are large.
+fn cold_tree(scratch: &Scratch) -> Option<Mounted> {
+    let mounted = Mounted::ext4(scratch, 128 * MIB, &["-I", "1024", "-N", "16384"])?;
+    for directory in 0..40 {
+        let directory = mounted.path(&format!("tree/{directory}"));
+        fs::create_dir_all(&directory).expect("the image has room");
+        for file in 0..200 {
+            fs::write(directory.join(file.to_string()), "").expect("the image has room");
         }
-        let run = || {
-            // No earlier copy: rsync would leave it as it is.
-            let _ = fs::remove_file(&to);
-            let report = report_of_shell(script, &[&file, &to]);
-            assert!(
-                report.ended.status.success(),
-                "{program}: {}",
-                report.ended.err()
-            );
-            report
-        };
-        evict(&file);
-        let cold = run();
-        let finding = the_one(&cold, "cold_start", &file);
-        assert_eq!(
-            number(&finding["figures"], "cold_pages"),
-            pages_of(&file),
-            "{program}: {finding}"
-        );
-        undisturbed(|| {
-            warm(&file);
-            let second = run();
-            let is_warm = fetched(&second, &file) == 0;
-            is_warm.then(|| assert_eq!(second.findings("cold_start").len(), 0, "{program}"))
-        });
     }
+    Some(mounted)
+}
+
+/// A program that walks a cold tree.
+fn cold_walk(program: &str, scenario: &str, script: &str) {
+    if !has(&[program], &format!("advice::walk by {program}")) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let Some(mounted) = cold_tree(&scratch) else {
+        return;
+    };
+    let tree = mounted.path("tree");
+    if program == "git" {
+        git(&tree, &["init", "-q"]);
+        git(&tree, &["add", "-A"]);
+    }
+    mounted.make_cold();
+    let run = || {
+        let report = report_of_shell(script, &[&tree]);
+        assert!(report.ended.status.success(), "{}", report.ended.err());
+        report
+    };
+    let fault = Fault {
+        scenario,
+        rules: &["cold_metadata"],
+        subject: Subject::File(mounted.device()),
+        figure: ("metadata_pages", 4 * MIB / page_size()),
+        fix: &["du -s", "vfs_cache_pressure"],
+        amount: Amount::Total("metadata_pages"),
+        factor: 100,
+        warm: &[],
+    };
+    let walked = || {
+        let mut walk = Command::new("du");
+        Ended::of(walk.arg("-s").arg(&tree)).expect(0, "the tree is walked");
+        run()
+    };
+    mounted.make_cold();
+    fault.check(run, walked);
+}
+
+pub fn find() {
+    cold_walk(
+        "find",
+        "find in a cold tree",
+        "find \"$1\" -newer / -type f",
+    );
+}
+
+pub fn git_status() {
+    cold_walk(
+        "git",
+        "git status of a cold tree",
+        "git -C \"$1\" status --short",
+    );
 }

@@ -1,6 +1,9 @@
 //! Programs that the page cache costs nothing: no finding, and a verdict that says so.
 
+use std::path::Path;
+
 use super::cold::{grep, repository, texts};
+use super::fault::note;
 use super::kit::*;
 use crate::support::*;
 
@@ -23,6 +26,8 @@ pub fn verdict_of_small_and_warm_reads() {
         cold.starts_with("cold, but 8."),
         "8 MiB were fetched: {cold}"
     );
+    let row = ["healthy", "cat of a cold file of 8 MiB", "none", "none"];
+    note(&[&row[..], &["verdict", &cold]].concat());
     undisturbed(|| {
         let warm = verdict();
         warm.starts_with("the page cache is not your problem: 0 of ")
@@ -49,11 +54,20 @@ fn is_healthy(report: &Report) -> Option<()> {
     Some(())
 }
 
-fn stays_healthy(words: &[&str]) {
-    undisturbed(|| is_healthy(&report_of(&[], words)));
+/// Fails unless the program is healthy. `run` makes resident what it needs.
+pub fn stays_healthy(scenario: &str, run: impl Fn() -> Report) {
+    let verdict = undisturbed(|| {
+        let report = run();
+        is_healthy(&report).map(|()| verdict(&report).to_owned())
+    });
+    note(&["healthy", scenario, "none", "none", "verdict", &verdict]);
 }
 
-fn text(path: &std::path::Path) -> &str {
+fn program_stays_healthy(words: &[&str]) {
+    stays_healthy(&words.join(" "), || report_of(&[], words));
+}
+
+fn text(path: &Path) -> &str {
     path.to_str().expect("an ordinary name")
 }
 
@@ -69,22 +83,23 @@ pub fn warm_reads() {
         &["dd", &from, "of=/dev/null", "bs=64K", "status=none"],
     ];
     for words in programs {
-        undisturbed(|| {
+        let scenario = format!("{} of a resident file", words[0]);
+        stays_healthy(&scenario, || {
             warm(&file);
-            is_healthy(&report_of(&[], words))
+            report_of(&[], words)
         });
     }
 }
 
 pub fn calculation_and_sleep() {
-    stays_healthy(&["sleep", "0.3"]);
+    program_stays_healthy(&["sleep", "0.3"]);
     if has(&["python3"], "advice::calculation") {
-        stays_healthy(&["python3", "-c", "sum(range(3_000_000))"]);
+        program_stays_healthy(&["python3", "-c", "sum(range(3_000_000))"]);
     }
 }
 
 pub fn pipe_of_two_programs() {
-    stays_healthy(&["sh", "-c", "head -c 50000000 /dev/zero | sha256sum"]);
+    program_stays_healthy(&["sh", "-c", "head -c 50000000 /dev/zero | sha256sum"]);
 }
 
 pub fn warm_git_grep() {
@@ -93,9 +108,9 @@ pub fn warm_git_grep() {
     }
     let scratch = Scratch::new();
     let tree = repository(&scratch, 24);
-    undisturbed(|| {
+    stays_healthy("git grep in a resident tree", || {
         texts(&tree).iter().for_each(|file| warm(file));
-        is_healthy(&grep(&tree))
+        grep(&tree)
     });
 }
 
@@ -103,25 +118,19 @@ pub fn warm_git_grep() {
 pub fn small_cold_file() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 64 << 10);
-    undisturbed(|| {
+    stays_healthy("cat of a cold file of 64 KiB", || {
         evict(&file);
         let report = report_of(&[], ["cat", text(&file)]);
         assert_eq!(fetched(&report, &file), pages_of(&file), "it was cold");
-        is_healthy(&report)
+        report
     });
 }
 
 pub fn small_write() {
     let scratch = Scratch::new();
-    let to = format!("of={}", text(&scratch.path("file")));
-    stays_healthy(&[
-        "dd",
-        "if=/dev/zero",
-        &to,
-        "bs=4K",
-        "count=16",
-        "status=none",
-    ]);
+    let to = scratch.path("file");
+    let script = "dd if=/dev/zero of=\"$1\" bs=4K count=16 status=none";
+    stays_healthy("dd writes 64 KiB", || report_of_shell(script, &[&to]));
 }
 
 pub fn warm_compilation() {
@@ -133,11 +142,13 @@ pub fn warm_compilation() {
     let text_of_source = "int main(void) { return 0; }\n";
     std::fs::write(&source, text_of_source).expect("a file");
     let object = scratch.path("one.o");
-    stays_healthy(&["gcc", "-c", "-o", text(&object), text(&source)]);
+    stays_healthy("gcc of a small program", || {
+        report_of(&[], ["gcc", "-c", "-o", text(&object), text(&source)])
+    });
 }
 
 pub fn warm_import() {
     if has(&["python3"], "advice::warm_import") {
-        stays_healthy(&["python3", "-c", "import json, asyncio, decimal"]);
+        program_stays_healthy(&["python3", "-c", "import json, asyncio, decimal"]);
     }
 }

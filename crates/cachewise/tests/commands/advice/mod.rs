@@ -1,28 +1,43 @@
 //! Advice: each test runs a real program with a known cause, checks the cause that is named, applies the fix, and
 //! checks that the named figure improves. Healthy programs have no finding.
 //!
+//! `make test` runs the quickest test of each rule, `make test-advice` all of them: it also prints a table of the
+//! scenarios.
+//!
 //! # Layout
+//! - `fault`: a scenario with a fault, and the table
 //! - `kit`: programs, memory groups, reports
 //! - `memory`: working sets larger than their memory group
+//! - `streams`: evictions by others
+//! - `databases`: databases
+//! - `machine`: the whole machine
 //! - `mapping`: mapped files
 //! - `cold`: files and directories that are not resident
 //! - `patterns`: requests that cost more than their data
 //! - `devices`: devices that other programs keep busy
-//! - `writes`: writers and memory that wait
+//! - `settings`: writers that reach the limits of dirty memory
+//! - `writes`: writers that wait
+//! - `swap`: memory that is swapped out
 //! - `healthy`: no finding
 
 use crate::support::*;
 
 mod cold;
 mod devices;
+mod databases;
+mod fault;
 mod healthy;
 mod kit;
+mod machine;
 mod mapping;
 mod memory;
 mod patterns;
+mod settings;
+mod streams;
+mod swap;
 mod writes;
 
-/// The tests.
+/// The tests that `make test` runs: of each rule the quickest, and healthy programs.
 pub fn trials() -> Vec<Trial> {
     let mut all = vec![
         needs_root(
@@ -34,33 +49,57 @@ pub fn trials() -> Vec<Trial> {
             memory::scans_in_a_small_group,
         ),
         needs_root(
-            "mapping::random_touches",
-            mapping::random_touches_of_a_mapping,
-        ),
-        needs_root("mapping::read_in_order", mapping::mapping_read_in_order),
-        needs_root(
             "verdict::small_and_warm",
             healthy::verdict_of_small_and_warm_reads,
         ),
     ];
     all.extend(trials![
-        needs_root memory::sqlite_index_scan,
-        needs_root memory::stream_beside_an_index,
+        needs_root streams::stream_beside_an_index,
+        needs_root streams::proactive_reclaim,
         needs_root mapping::faults_one_by_one,
+        needs_root mapping::random_touches,
         needs_root cold::git_grep,
-        needs_root cold::copies,
+        needs_root cold::find,
         needs_root patterns::direct_reads_again,
-        needs_root patterns::tiny_reads,
+        needs_root patterns::dd_in_tiny_blocks,
         needs_root patterns::readahead_unused,
-        needs_root writes::dirty_throttling,
-        needs_root writes::swap_in_a_small_group,
         needs_root devices::device_busy_for_another_program,
+        needs_root patterns::dropped_between_reads,
+        needs_root settings::dirty_throttling,
+        needs_root writes::reclaim_by_a_writer,
+        needs_root swap::swap_in_a_small_group,
         needs_root healthy::warm_reads,
         needs_root healthy::calculation_and_sleep,
-        needs_root healthy::pipe_of_two_programs,
-        needs_root healthy::warm_git_grep,
         needs_root healthy::small_cold_file,
         needs_root healthy::small_write,
+    ]);
+    all
+}
+
+/// The others.
+pub fn more() -> Vec<Trial> {
+    let mut all = vec![needs_root(
+        "mapping::read_in_order",
+        mapping::mapping_read_in_order,
+    )];
+    all.extend(trials![
+        needs_root databases::sqlite_index_scan,
+        needs_root memory::sha256sum_again,
+        needs_root memory::grep_again,
+        needs_root memory::gzip_again,
+        needs_root cold::cp,
+        needs_root cold::rsync,
+        needs_root cold::tar,
+        needs_root cold::dd,
+        needs_root cold::git_status,
+        needs_root patterns::tiny_reads,
+        needs_root writes::sqlite_commit_for_each_row,
+        needs_root mapping::random_touches_tried,
+        needs_root machine::process_that_misses,
+        needs_root settings::backlog_of_dd,
+        needs_root settings::backlog_of_tar,
+        needs_root healthy::pipe_of_two_programs,
+        needs_root healthy::warm_git_grep,
         needs_root healthy::warm_compilation,
         needs_root healthy::warm_import,
     ]);

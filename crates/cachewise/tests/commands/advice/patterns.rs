@@ -1,5 +1,6 @@
 //! Requests that cost more than their data.
 
+use super::fault::{Amount, Fault, Subject};
 use super::kit::*;
 use crate::support::*;
 
@@ -8,25 +9,25 @@ pub fn direct_reads_again() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 16 * MIB);
     let run = |flag: &str| {
+        evict(&file);
         let script = format!(
             "for i in 1 2 3; do dd if=\"$1\" of=/dev/null bs=1M {flag} status=none || exit; done"
         );
         report_of_shell(&script, &[&file])
     };
-    evict(&file);
-    let direct = run("iflag=direct");
-    let finding = the_one(&direct, "direct_io", &file);
-    let figures = &finding["figures"];
-    assert_eq!(number(figures, "direct_read_bytes"), 48 * MIB, "{finding}");
-    assert_eq!(number(figures, "read_again_bytes"), 32 * MIB, "{finding}");
-    assert!(step(finding).contains("without O_DIRECT"), "{finding}");
-    undisturbed(|| {
-        evict(&file);
-        let cached = run("");
-        assert_eq!(cached.findings("direct_io").len(), 0, "the fix");
-        // Once, if nothing reclaims the pages between the reads.
-        (fetched(&cached, &file) * page_size() == 16 * MIB).then_some(())
-    });
+    let fault = Fault {
+        scenario: "dd with O_DIRECT, three times",
+        rules: &["direct_io"],
+        subject: Subject::File(&file),
+        figure: ("direct_read_bytes", 48 * MIB),
+        fix: &["without O_DIRECT"],
+        amount: Amount::Total("device_read_bytes"),
+        factor: 2,
+        warm: &[],
+    };
+    let finding = fault.check(|| run("iflag=direct"), || run(""));
+    let again = number(&finding["figures"], "read_again_bytes");
+    assert_eq!(again, 32 * MIB, "{finding}");
 }
 
 /// Reads of 64 bytes, each with a system call of its own or from a buffer.
@@ -44,16 +45,34 @@ pub fn tiny_reads() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 4 * MIB);
     let run = |buffer: &str| report_of_python(TINY, &[file.as_os_str(), buffer.as_ref()]);
-    let tiny = run("0");
-    let finding = the_one(&tiny, "tiny_reads", &file);
+    let finding = tiny(&file, "python without a buffer").check(|| run("0"), || run("65536"));
     let figures = &finding["figures"];
     assert_eq!(number(figures, "read_requests"), 60_000, "{finding}");
     assert_eq!(number(figures, "read_average_bytes"), 64, "{finding}");
-    assert!(step(finding).contains("buffer of 64 KiB"), "{finding}");
-    let buffered = run("65536");
-    assert_eq!(buffered.findings("tiny_reads").len(), 0, "the fix");
-    let requests = number(buffered.file(&file), "read_requests");
-    assert!(requests < 100, "{requests} requests for the same bytes");
+}
+
+/// A program that reads a file in tiny pieces, and the same with a buffer.
+pub fn tiny<'a>(file: &'a std::path::Path, scenario: &'a str) -> Fault<'a> {
+    Fault {
+        scenario,
+        rules: &["tiny_reads"],
+        subject: Subject::File(file),
+        figure: ("read_requests", 50_000),
+        fix: &["buffer of 64 KiB"],
+        amount: Amount::OfFile(file, "read_requests"),
+        factor: 100,
+        warm: &[],
+    }
+}
+
+pub fn dd_in_tiny_blocks() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 4 * MIB);
+    let run = |size: &str| {
+        let script = format!("dd if=\"$1\" of=/dev/null bs={size} status=none");
+        report_of_shell(&script, &[&file])
+    };
+    tiny(&file, "dd in blocks of 64 B").check(|| run("64"), || run("64K"));
 }
 
 /// Reads 48 KiB of each MiB in order: the kernel reads ahead more than that.
@@ -76,20 +95,54 @@ pub fn readahead_unused() {
         evict(&file);
         report_of_python(&JUMPS.replace("ADVICE", advice), &[file.as_os_str()])
     };
-    let ahead = run("pass");
-    let finding = the_one(&ahead, "readahead_wasted", &file);
-    let unused = number(&finding["figures"], "unused_pages");
+    let fault = Fault {
+        scenario: "python reads 48 KiB of each MiB",
+        rules: &["readahead_wasted"],
+        subject: Subject::File(&file),
+        figure: ("unused_pages", 2048),
+        fix: &["POSIX_FADV_RANDOM"],
+        amount: Amount::Fetched(&file),
+        factor: 2,
+        warm: &[],
+    };
+    let random = || {
+        let random = run("os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)");
+        assert_eq!(
+            fetched(&random, &file) * page_size(),
+            96 * (48 << 10),
+            "the requested pages alone: {}",
+            random.file(&file)
+        );
+        random
+    };
+    let finding = fault.check(|| run("pass"), random);
+    let figures = &finding["figures"];
     assert!(
-        unused * 2 > number(&finding["figures"], "readahead_pages"),
+        number(figures, "unused_pages") * 2 > number(figures, "readahead_pages"),
         "most of it: {finding}"
     );
-    assert!(step(finding).contains("POSIX_FADV_RANDOM"), "{finding}");
-    let random = run("os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)");
-    assert_eq!(random.findings("readahead_wasted").len(), 0, "the fix");
-    assert_eq!(
-        fetched(&random, &file) * page_size(),
-        96 * (48 << 10),
-        "the requested pages alone: {}",
-        random.file(&file)
-    );
+}
+
+/// A program that evicts the file after each read of it, in the belief that this is thrifty.
+pub fn dropped_between_reads() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 24 * MIB);
+    let run = |flag: &str| {
+        evict(&file);
+        let script = format!(
+            "for i in 1 2 3; do dd if=\"$1\" of=/dev/null bs=1M {flag} status=none || exit; done"
+        );
+        report_of_shell(&script, &[&file])
+    };
+    let fault = Fault {
+        scenario: "dd evicts a file after each of three reads",
+        rules: &["reread_from_disk"],
+        subject: Subject::File(&file),
+        figure: ("read_again_pages", pages_of(&file)),
+        fix: &["POSIX_FADV_DONTNEED"],
+        amount: Amount::Fetched(&file),
+        factor: 2,
+        warm: &[],
+    };
+    fault.check(|| run("iflag=nocache"), || run(""));
 }

@@ -1,0 +1,127 @@
+//! Evictions: a stream that evicts files in use, and reclaim ahead of need.
+
+use super::fault::{Amount, Fault, Subject};
+use super::kit::*;
+use crate::support::*;
+
+/// An index that is read three times, and a backup that streams past it between the reads.
+const BACKUP: &str = "
+echo $$ >\"$3\"/cgroup.procs
+cat \"$1\" >/dev/null
+for round in 1 2; do
+    sh -c 'echo $$ >\"$1\"/cgroup.procs; tar -cf - -C / \"$2\" | cat >/dev/null' sh \"$4\" \"${2#/}\"
+    cat \"$1\" >/dev/null
+done";
+
+/// The backup evicts the index in the same group, and does not in a group of its own.
+pub fn stream_beside_an_index() {
+    let test = "advice::stream_beside_an_index";
+    let made = group_of(48 * MIB, test).zip(group_of(24 * MIB, test));
+    let Some(((group, _), (own, _))) = made.filter(|_| has(&["tar"], test)) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let index = scratch.file("index", 20 * MIB);
+    let stream = scratch.file("stream", 100 * MIB);
+    let run = |group_of_tar: &Group| {
+        evict(&index);
+        evict(&stream);
+        report_of_shell(
+            BACKUP,
+            &[&index, &stream, group.path(), group_of_tar.path()],
+        )
+    };
+    let evicted_by_tar = |report: &Report| -> u64 {
+        let evictions = report.json["evictions"].as_array().expect("a list");
+        let of_index = evictions.iter().filter(|eviction| {
+            eviction["path"].as_str() == index.to_str() && eviction["culprit"]["command"] == "tar"
+        });
+        of_index
+            .map(|eviction| number(eviction, "evicted_pages"))
+            .sum()
+    };
+    let beside = || {
+        let beside = run(&group);
+        let all = beside.json["findings"].as_array().expect("a list");
+        let warnings = all.iter().filter(|one| one["severity"] == "warn");
+        let warnings: Vec<&str> = warnings.filter_map(|one| one["id"].as_str()).collect();
+        assert_eq!(
+            warnings,
+            ["evicted_by_other"],
+            "the limit is no cause of its own: {all:?}"
+        );
+        let cause = &all[0];
+        assert!(
+            number(cause, "cost_bytes") < 3 * 20 * MIB + MIB,
+            "it cost what was read of the index: {cause}"
+        );
+        assert!(
+            number(&cause["figures"], "evicted_pages") <= evicted_by_tar(&beside),
+            "as the table says: {cause}, {}",
+            beside.json["evictions"]
+        );
+        beside
+    };
+    let apart = || {
+        let apart = run(&own);
+        assert_eq!(evicted_by_tar(&apart), 0, "it evicts its own pages");
+        apart
+    };
+    let fault = Fault {
+        scenario: "tar streams past an index of 20 MiB, both in a group of 48 MiB",
+        rules: &["evicted_by_other"],
+        subject: Subject::Process("tar"),
+        figure: ("evicted_pages", pages_of(&index) / 2),
+        fix: &["control group of its own"],
+        amount: Amount::Fetched(&index),
+        factor: 2,
+        warm: &[],
+    };
+    let finding = fault.check(beside, apart);
+    let cause = finding["cause"].as_str().unwrap_or_default();
+    assert!(
+        cause.contains("reads data once") && cause.contains("index"),
+        "the stream and its victim: {cause}"
+    );
+}
+
+/// Reads a file three times; its pages are reclaimed between the reads, if the second argument names a control file.
+const RECLAIMED: &str = "
+for round in 1 2 3; do
+    cat \"$1\" >/dev/null
+    # Fails where not all can be reclaimed.
+    if [ -n \"$2\" ]; then echo $3 >\"$2\" || true; fi
+done 2>/dev/null";
+
+/// A manager that reclaims memory ahead of need, although none is short.
+pub fn proactive_reclaim() {
+    let test = "advice::proactive_reclaim";
+    let Some((group, limit)) = group_of(512 * MIB, test) else {
+        return;
+    };
+    let is_v1 = limit.ends_with("memory.limit_in_bytes");
+    let no_limit = if is_v1 { "-1" } else { "max" };
+    std::fs::write(&limit, no_limit).expect("the limit can be removed");
+    let (control, amount) = match is_v1 {
+        true => ("memory.force_empty", "0"),
+        false => ("memory.reclaim", "256M"),
+    };
+    let control = group.path().join(control);
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 24 * MIB);
+    let run = |control: &std::path::Path| {
+        evict(&file);
+        report_of_shell_in(&group, RECLAIMED, &[&file, control, amount.as_ref()])
+    };
+    let fault = Fault {
+        scenario: "cat of 24 MiB three times, memory reclaimed between the reads",
+        rules: &["working_set"],
+        subject: Subject::Whole,
+        figure: ("refault_pages", pages_of(&file)),
+        fix: &["memory is not short", "memory.reclaim"],
+        amount: Amount::Fetched(&file),
+        factor: 2,
+        warm: &[],
+    };
+    fault.check(|| run(&control), || run("".as_ref()));
+}
