@@ -109,7 +109,10 @@ fn main_culprit<'a>(
     for (culprit, pages) in others.filter_map(|one| Some((one.culprit.as_ref()?, one.pages))) {
         sums.entry(culprit.started).or_insert((culprit, 0)).1 += pages;
     }
-    let most = sums.into_values().max_by_key(|(_, pages)| *pages);
+    // Of two with the same number always the same one.
+    let most = sums
+        .into_values()
+        .max_by_key(|(culprit, pages)| (*pages, Reverse(culprit.started)));
     let blame = match most {
         Some((culprit, pages)) if pages.saturating_mul(2) >= all => {
             let pid = culprit.pid.exact()?;

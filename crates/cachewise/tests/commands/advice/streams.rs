@@ -4,13 +4,15 @@ use super::fault::{Amount, Fault, Subject};
 use super::kit::*;
 use crate::support::*;
 
-/// An index that is read three times, and a backup that streams past it between the reads.
+/// An index that is read three times, and backups of other files that stream past it between the reads.
 const BACKUP: &str = "
-echo $$ >\"$3\"/cgroup.procs
-cat \"$1\" >/dev/null
-for round in 1 2; do
-    sh -c 'echo $$ >\"$1\"/cgroup.procs; tar -cf - -C / \"$2\" | cat >/dev/null' sh \"$4\" \"${2#/}\"
-    cat \"$1\" >/dev/null
+index=$1 group=$2 group_of_tar=$3
+shift 3
+echo $$ >$group/cgroup.procs
+cat $index >/dev/null
+for file; do
+    sh -c 'echo $$ >$0/cgroup.procs; tar -cf - -C / $1 | cat >/dev/null' $group_of_tar ${file#/}
+    cat $index >/dev/null
 done";
 
 /// The backup evicts the index in the same group, and does not in a group of its own.
@@ -22,13 +24,14 @@ pub fn stream_beside_an_index() {
     };
     let scratch = Scratch::new();
     let index = scratch.file("index", 20 * MIB);
-    let stream = scratch.file("stream", 100 * MIB);
+    let files = ["one", "two"].map(|name| scratch.file(name, 80 * MIB));
     let run = |group_of_tar: &Group| {
         evict(&index);
-        evict(&stream);
+        files.iter().for_each(|file| evict(file));
+        let [one, two] = &files;
         report_of_shell(
             BACKUP,
-            &[&index, &stream, group.path(), group_of_tar.path()],
+            &[&index, group.path(), group_of_tar.path(), one, two],
         )
     };
     let evicted_by_tar = |report: &Report| -> u64 {
