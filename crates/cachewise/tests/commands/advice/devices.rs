@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::fault::note;
 use super::kit::*;
 use crate::support::*;
 
@@ -80,4 +81,12 @@ pub fn device_busy_for_another_program() {
         "the device moves what the run reads"
     );
     assert!(moved(&beside) > 2 * moved(&alone), "others read beside it");
+    note(&[
+        "fault",
+        "python reads a device that two programs keep busy",
+        "device_busy",
+        "device_busy of the device",
+        "device_read_bytes",
+        &format!("{} -> {}", moved(&beside), moved(&alone)),
+    ]);
 }

@@ -80,6 +80,21 @@ pub fn verdict(report: &Report) -> &str {
     report.json["verdict"].as_str().unwrap_or_default()
 }
 
+/// The one finding of this rule, about this subject.
+#[track_caller]
+pub fn the_one<'a>(report: &'a Report, rule: &str, subject: &Path) -> &'a Value {
+    let found = report.findings(rule);
+    assert_eq!(found.len(), 1, "{rule}: {}", report.json["findings"]);
+    assert_eq!(found[0]["id"], rule, "it is the cause: {}", found[0]);
+    assert_eq!(
+        found[0]["subject"].as_str(),
+        subject.to_str(),
+        "{}",
+        found[0]
+    );
+    found[0]
+}
+
 /// Pages of a file that were read from the device.
 pub fn fetched(report: &Report, file: &Path) -> u64 {
     fetched_of_row(report.file(file))

@@ -23,8 +23,8 @@
 use crate::support::*;
 
 mod cold;
-mod devices;
 mod databases;
+mod devices;
 mod fault;
 mod healthy;
 mod kit;
