@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         needs_root("json_names_process_and_cause", json_names_process_and_cause),
         needs_root("text_names_process_and_cause", text_names_process_and_cause),
+        needs_root("dontcache_reads_are_advice", dontcache_reads_are_advice),
     ]
 }
 
@@ -77,4 +78,55 @@ fn text_names_process_and_cause() {
         line("truncate, ", &format!("(truncation): 256 pages of {name}")),
         "{text}"
     );
+}
+
+/// Reads a file without leaving pages of it; exits with 3 where the kernel or file system does not offer that.
+const DONTCACHE: &str = "
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+buffer = bytearray(65536)
+place = 0
+while True:
+    try:
+        read = os.preadv(fd, [buffer], place, 0x80)
+    except OSError:
+        sys.exit(3)
+    if read == 0:
+        break
+    place += read
+";
+
+fn dontcache_reads_are_advice() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 1024 * page_size());
+    evict(&file);
+    let report = report_of(
+        &[],
+        [
+            "python3",
+            "-c",
+            DONTCACHE,
+            file.to_str().expect("an ordinary name"),
+        ],
+    );
+    if report.ended.code() == 3 {
+        println!(
+            "skipped: evictions by RWF_DONTCACHE: the kernel or the file system does not offer it"
+        );
+        return;
+    }
+    let evictions = report.json["evictions"].as_array().expect("a list");
+    let of_file = evictions
+        .iter()
+        .filter(|eviction| eviction["path"].as_str() == file.to_str());
+    let mut pages = 0;
+    for eviction in of_file {
+        assert_eq!(eviction["cause"], "advice", "{eviction}");
+        assert_eq!(eviction["culprit"]["command"], "python3", "{eviction}");
+        pages += number(eviction, "evicted_pages");
+    }
+    // Some are read ahead, dropped with their folio, and fetched again.
+    let inserted = number(report.file(&file), "inserted_pages");
+    assert_eq!(pages, inserted - resident(&file), "all that is not resident");
+    assert!(pages > 0, "reads drop what they fetched");
 }
