@@ -3,15 +3,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 pub use cachewise_cli::followed::Followed;
 pub use cachewise_cli::host::{hostname, timestamp};
 use cachewise_cli::output::explain;
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
 use cachewise_model::{Backend, Count, Measured, Missing, Reason, Source, System};
-use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Error, ErrorKind, Probe};
 use cachewise_units::{Bytes, Pages, escaped};
 use rustix::process::{Resource, getrlimit};
@@ -179,24 +177,6 @@ pub fn who_may_look(pid: u32) -> String {
 /// Whether control groups are named by the version 1 memory hierarchy.
 pub fn uses_cgroup_v1(kernel: &Kernel) -> bool {
     matches!(kernel.cgroup_hierarchy(), Ok(Hierarchy::V1Memory { .. }))
-}
-
-/// A control group to be watched with those below it, and its name.
-pub fn cgroup_filter(kernel: &Kernel, path: &Path) -> Result<(CgroupFilter, String)> {
-    let cgroup = kernel
-        .resolve_cgroup(path)
-        .context("cannot watch a control group")?;
-    let Some(level) = cgroup.level else {
-        bail!(
-            "cannot watch control group {}: its depth is unknown inside a cgroup namespace; run outside of the container",
-            cgroup.name
-        );
-    };
-    let filter = CgroupFilter {
-        id: cgroup.id,
-        level,
-    };
-    Ok((filter, cgroup.name))
 }
 
 /// The release of its kernel.

@@ -14,6 +14,7 @@ mod machine;
 mod options;
 mod progress;
 mod repeatable;
+mod selection;
 mod ticks;
 mod watch;
 

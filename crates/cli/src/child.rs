@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, ProcessIo};
 use cachewise_model::{Exit, Reason};
 use cachewise_sys::{Usage, threads_of_process};
@@ -172,21 +172,32 @@ pub fn pass_on(caught: Caught, process: Pid) {
     }
 }
 
-/// Follows a process until it ends, the time is over, or the user has seen enough.
+/// Follows processes until all have ended, the time is over, or the user has seen enough. The
+/// course's own I/O is that of a single process.
+///
+/// # Errors
+/// None of them runs; or several are to be followed by `/proc` alone.
 pub fn follow(
     kernel: &Kernel,
-    pid: u32,
+    pids: &[u32],
     limit: Option<Duration>,
     needs_io: bool,
 ) -> Result<Course> {
     let (sender, events) = channel();
-    let followed = Arc::new(Followed::open(pid)?);
-    let before = match kernel.process_io(pid) {
-        Ok(io) => Some(io),
-        Err(error) if needs_io => {
+    let followed = Arc::new(Followed::open_all(pids)?);
+    let single = match pids {
+        [pid] => Some(*pid),
+        _ if needs_io => {
+            bail!("several processes can be followed only by the probe: select one with --pid")
+        }
+        _ => None,
+    };
+    let before = match single.map(|pid| (pid, kernel.process_io(pid))) {
+        Some((_, Ok(io))) => Some(io),
+        Some((pid, Err(error))) if needs_io => {
             return Err(error).context(format!("process {pid} cannot be looked at without root"));
         }
-        Err(_) => None,
+        _ => None,
     };
     signals::catch_ending(sender.clone())?;
     let begin = Instant::now();
@@ -200,7 +211,7 @@ pub fn follow(
     } else {
         Exit::Running
     };
-    let after = kernel.process_io(pid).ok();
+    let after = single.and_then(|pid| kernel.process_io(pid).ok());
     let io = before
         .zip(after)
         .map(|(before, after)| since(&after, &before));

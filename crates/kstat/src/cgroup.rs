@@ -105,6 +105,32 @@ impl Kernel {
         }
     }
 
+    /// Returns the ids of the processes in a group and in those below it, in ascending order.
+    ///
+    /// Leaves out groups that vanish meanwhile and processes that this caller does not see.
+    ///
+    /// # Errors
+    /// The group's own list cannot be read.
+    pub fn processes_of_cgroup(&self, group: &Cgroup) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::new();
+        let mut ahead = vec![group.path.clone()];
+        while let Some(directory) = ahead.pop() {
+            match self.text(&directory.join("cgroup.procs")) {
+                Ok(text) => ids.extend(text.lines().filter_map(|id| id.parse::<u32>().ok())),
+                Err(error) if directory == group.path => return Err(error),
+                Err(_) => continue,
+            }
+            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+            let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            ahead.extend(below.map(|entry| entry.path()));
+        }
+        // A process of another pid namespace is 0 here.
+        ids.retain(|id| *id != 0);
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
     /// Returns the id of the group with this directory.
     ///
     /// # Errors

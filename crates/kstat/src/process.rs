@@ -99,6 +99,22 @@ impl Kernel {
         Ok(OpenProcessIo { file, path })
     }
 
+    /// Returns the ids of all processes that this caller sees, in ascending order.
+    ///
+    /// # Errors
+    /// `/proc` cannot be listed.
+    pub fn process_ids(&self) -> Result<Vec<u32>, Error> {
+        let directory = self.proc("");
+        let entries =
+            fs::read_dir(&directory).map_err(|source| Error::io("list", &directory, source))?;
+        let ids = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<u32> = ids.collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
     /// Whether this caller sees a process or thread with this id.
     #[must_use]
     pub fn process_exists(&self, pid: u32) -> bool {

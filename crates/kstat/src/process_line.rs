@@ -1,5 +1,6 @@
 //! Command line and start time of a process.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{Error, Kernel};
@@ -32,18 +33,29 @@ impl Kernel {
     pub fn process_start(&self, pid: u32) -> Result<Duration, Error> {
         /// USER_HZ, which is 100 on every architecture that has BPF.
         const TICK_MILLISECONDS: u64 = 10;
+        let ticks: u64 = self.stat_field(pid, 19, "no start time in it")?;
+        Ok(Duration::from_millis(
+            ticks.saturating_mul(TICK_MILLISECONDS),
+        ))
+    }
+
+    /// Returns the id of the parent of a process; 0 if it has none here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such process.
+    pub fn process_parent(&self, pid: u32) -> Result<u32, Error> {
+        self.stat_field(pid, 1, "no parent in it")
+    }
+
+    /// A field of `/proc/PID/stat`, counted from the state, which is field 0.
+    fn stat_field<T: FromStr>(&self, pid: u32, field: usize, lacks: &str) -> Result<T, Error> {
         let path = self.process(pid, "stat");
         let stat = self.text(&path)?;
         // The name before it may contain any character, brackets too.
-        let ticks = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse::<u64>().ok());
-        match ticks {
-            Some(ticks) => Ok(Duration::from_millis(
-                ticks.saturating_mul(TICK_MILLISECONDS),
-            )),
-            None => Err(Error::parse(&path, "no start time in it")),
-        }
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
+        fields
+            .and_then(|fields| fields.split_ascii_whitespace().nth(field)?.parse().ok())
+            .ok_or_else(|| Error::parse(&path, lacks))
     }
 }
 

@@ -107,7 +107,7 @@ pub use kind::Kind;
 pub use law::{Law, LawScope, Relation, Side, Verdict};
 pub use laws::{contradicts_itself, laws, mark_contradiction};
 pub use ledger::Ledger;
-pub use lookup::{columns, field, suggest};
+pub use lookup::{columns, did_you_mean, field, nearest_names, suggest};
 pub use lost::Lost;
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
 pub use measured::{Count, Measured, Missing, NOT_APPLICABLE};

@@ -34,17 +34,11 @@ pub fn field(name: &str) -> Option<&'static Field> {
 #[must_use]
 pub fn suggest(name: &str, row: &Row) -> Vec<String> {
     let typed = name.to_ascii_lowercase();
-    let letters = typed.chars().count();
-    // One typo in a short name, a third of a long one: beyond that a suggestion is a guess.
-    let allowed = (letters / 3).max(1);
-    // Part of a name is not a typo: it gets the whole name.
-    let is_part_of = |known: &str| letters >= 3 && known.contains(&typed);
     let nearest = |field: &'static Field| {
         field
             .names()
             .map(str::to_ascii_lowercase)
-            .map(|known| (strsim::osa_distance(&typed, &known), known))
-            .filter(|(slips, known)| *slips <= allowed || is_part_of(known))
+            .filter_map(|known| Some((slips(&typed, &known)?, known)))
             .min()
             .map(|(slips, known)| {
                 // A former name leads to the present one.
@@ -73,16 +67,48 @@ pub fn suggest(name: &str, row: &Row) -> Vec<String> {
         .collect()
 }
 
+/// At most three of these names that a mistyped or incomplete one may stand for, the nearest first.
+#[must_use]
+pub fn nearest_names<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let typed = typed.to_lowercase();
+    let mut near: Vec<(usize, &str)> = names
+        .filter_map(|name| Some((slips(&typed, &name.to_lowercase())?, name)))
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter()
+        .take(SUGGESTED)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// The number of typos by which a name differs from the typed one, both in lower case; `None` if it
+/// is another name.
+fn slips(typed: &str, known: &str) -> Option<usize> {
+    let letters = typed.chars().count();
+    // One typo in a short name, a third of a long one: beyond that a suggestion is a guess.
+    let allowed = (letters / 3).max(1);
+    let slips = strsim::osa_distance(typed, known);
+    // Part of a name is not a typo: it gets the whole name.
+    (slips <= allowed || letters >= 3 && known.contains(typed)).then_some(slips)
+}
+
+/// A list of suggestions as a question, with a space behind it; empty without any.
+#[must_use]
+pub fn did_you_mean(near: &[String]) -> String {
+    match near.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("did you mean {only}? "),
+        Some((last, others)) => format!("did you mean {} or {last}? ", others.join(", ")),
+    }
+}
+
 fn unknown_column(name: &str, row: &Row) -> String {
     let near: Vec<String> = suggest(name, row)
         .iter()
         .map(|near| format!("`{near}`"))
         .collect();
-    let hint = match near.split_last() {
-        None => String::new(),
-        Some((only, [])) => format!("did you mean {only}? "),
-        Some((last, others)) => format!("did you mean {} or {last}? ", others.join(", ")),
-    };
+    let hint = did_you_mean(&near);
     format!(
         "no column `{}`; {hint}`cachewise columns` lists all",
         name.escape_debug()

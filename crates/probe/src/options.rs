@@ -50,6 +50,8 @@ pub struct WantedFile {
 pub struct Options {
     /// The tasks that are counted.
     pub scope: Scope,
+    /// More thread groups to count as [`Scope::Process`] does, beside its own.
+    pub also: Vec<u32>,
     /// Rows or totals.
     pub detail: Detail,
     /// Only tasks under this control group.
@@ -121,6 +123,7 @@ impl Options {
     pub fn new(scope: Scope, detail: Detail) -> Self {
         Options {
             scope,
+            also: Vec::new(),
             detail,
             cgroup: None,
             cgroup_v1: false,

@@ -113,6 +113,10 @@ impl Probe {
                 return Err(Error::NoProcess(pid));
             }
             probe.walk(pid)?;
+            for pid in &options.also {
+                // One that has ended since has nothing to count.
+                probe.walk(*pid)?;
+            }
         }
         Ok(probe)
     }

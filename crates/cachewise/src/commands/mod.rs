@@ -166,7 +166,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Record(arguments) => record::record(&arguments),
         Command::Report(arguments) => report::report(&arguments),
-        Command::Files(arguments) => files::files(&arguments),
+        Command::Files(arguments) => files::files(*arguments),
         Command::Warm(arguments) => warm::warm(&arguments),
         Command::Evict(arguments) => evict::evict(&arguments),
         Command::Lock(arguments) => lock::lock(&arguments),

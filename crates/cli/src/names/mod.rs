@@ -28,6 +28,37 @@ const NAMES_LAST: Duration = Duration::from_secs(60);
 /// starts the container.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// The place of a control group among units and containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// It is the group of a container or pod itself, not one inside.
+    pub is_own: bool,
+    /// The service manager of the machine made it, not that of a user or container.
+    pub is_of_machine: bool,
+}
+
+impl Place {
+    /// The place of a group with this path below the root of the hierarchy.
+    #[must_use]
+    pub fn of(group: &str) -> Place {
+        let shape = Shape::of(group);
+        let is_own = match shape.container {
+            Some(container) => container.end == group.len(),
+            // The last part of the path names the pod.
+            None => {
+                let above = group.rsplit_once('/').map(|(above, _)| above);
+                shape.pod.is_some() && above.is_some_and(|above| Shape::of(above).pod.is_none())
+            }
+        };
+        let above = group.rsplit_once('/').map_or("", |(above, _)| above);
+        let above = Shape::of(above);
+        Place {
+            is_own,
+            is_of_machine: above.unit.is_none() && above.container.is_none(),
+        }
+    }
+}
+
 /// Names of the control groups of a machine.
 #[derive(Debug)]
 pub struct Namer {

@@ -7,9 +7,11 @@ use cachewise_units::Period;
 use clap::Args;
 
 use crate::options::{Columns, Output, Select, parse_file_columns, parse_pid};
+use crate::selection::Named;
 
 const USAGE: &str = "cachewise files [OPTIONS] PATH...
        cachewise files [OPTIONS] --pid PID
+       cachewise files [OPTIONS] --unit NAME
        cachewise files [OPTIONS] --all";
 
 /// `cachewise files`.
@@ -33,20 +35,22 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
 )]
 pub struct Files {
     /// Files and directories; directories are walked.
-    #[arg(value_name = "PATH", required_unless_present_any = ["all", "pid", "evicted"])]
+    #[arg(value_name = "PATH", required_unless_present_any = ["all", "pid", "evicted", "cgroup", "unit", "container", "program"])]
     pub paths: Vec<PathBuf>,
     /// Show every file of the machine that has pages in the cache.
-    #[arg(short, long, conflicts_with_all = ["paths", "pid"])]
+    #[arg(short, long, conflicts_with_all = ["paths", "pid", "cgroup", "unit", "container", "program"])]
     pub all: bool,
     /// Show the files that this process has open or mapped; repeat for more processes.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with = "paths")]
     pub pid: Vec<u32>,
+    #[command(flatten)]
+    pub named: Named,
     /// Show the files of the machine that were fully evicted: no page is resident, but evicted pages are remembered.
-    #[arg(long, conflicts_with_all = ["paths", "pid", "only_cached", "fail_below"])]
+    #[arg(long, conflicts_with_all = ["paths", "pid", "cgroup", "unit", "container", "program", "only_cached", "fail_below"])]
     pub evicted: bool,
 
     /// Show sums by directory instead of files; --sort and --top apply to directories.
-    #[arg(long, conflicts_with_all = ["pid", "evicted"])]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program", "evicted"])]
     pub tree: bool,
     /// Levels of directories to show below each path, with --tree; deeper ones count in the sums.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
@@ -81,7 +85,7 @@ pub struct Files {
     #[arg(long, value_name = "RATIO", value_parser = parse_share)]
     pub fail_below: Option<f64>,
     /// Write a file for `ncdu -f`: the apparent size is the size of the file, the disk usage its resident bytes.
-    #[arg(long, conflicts_with_all = ["pid", "evicted", "tree", "map", "histogram", "columns", "top", "sort", "reverse", "only_cached", "watch", "json"])]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program", "evicted", "tree", "map", "histogram", "columns", "top", "sort", "reverse", "only_cached", "watch", "json"])]
     pub ncdu: bool,
     /// Columns, comma-separated ids (resident_pages) or headings (RESIDENT), in any case; see `cachewise columns`.
     #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]

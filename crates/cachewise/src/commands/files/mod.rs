@@ -44,7 +44,18 @@ pub use show::{Plan, Show};
 pub use unknown::unknown_reason;
 
 /// Shows them once, or again and again.
-pub fn files(arguments: &Files) -> Result<ExitCode> {
+pub fn files(mut arguments: Files) -> Result<ExitCode> {
+    if arguments.named.option().is_some() {
+        if !arguments.paths.is_empty() {
+            bail!(
+                "a PATH and a selection of processes name different files: remove one of the two"
+            );
+        }
+        let kernel = Kernel::new();
+        let selected = arguments.named.select(&kernel)?;
+        arguments.pid.extend(selected.processes(&kernel)?);
+    }
+    let arguments = &arguments;
     if arguments.select.one_file_system && arguments.paths.is_empty() {
         bail!(
             "-x stays on the file system of each PATH: add a PATH, or use --include to select by path"

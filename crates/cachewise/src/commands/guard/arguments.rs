@@ -26,8 +26,14 @@ use crate::options::Output;
 )]
 pub struct Guard {
     /// Control groups to reclaim from, by name or directory.
-    #[arg(required = true, value_name = "CGROUP")]
+    #[arg(required_unless_present_any = ["unit", "container"], value_name = "CGROUP")]
     pub groups: Vec<PathBuf>,
+    /// Reclaim from the control group of this systemd unit too; repeat for more units.
+    #[arg(long, value_name = "NAME")]
+    pub unit: Vec<String>,
+    /// Reclaim from the control group of this container too, by its name or the beginning of its id; repeat for more.
+    #[arg(long, value_name = "NAME|ID")]
+    pub container: Vec<String>,
     /// Mark below which reclaim starts, as a size or in per cent of all memory.
     #[arg(short, long, value_name = "SIZE|PERCENT", default_value = "3%")]
     pub keep: Amount,

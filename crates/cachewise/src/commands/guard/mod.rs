@@ -15,7 +15,7 @@ use cachewise_view::Format;
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
-use crate::machine;
+use crate::{machine, selection};
 use arguments::{By, Guard as Arguments, KeptOf};
 use cachewise_cli::output::{Sink, Stream, tell};
 
@@ -59,7 +59,13 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
         .groups
         .iter()
         .map(|group| kernel.resolve_cgroup(group));
-    let groups = groups.collect::<Result<Vec<_>, _>>()?;
+    let mut groups = groups.collect::<Result<Vec<_>, _>>()?;
+    for unit in &arguments.unit {
+        groups.push(selection::group_of_unit(&kernel, unit)?.1);
+    }
+    for container in &arguments.container {
+        groups.push(selection::group_of_container(&kernel, container)?.1);
+    }
     let directory = directory(arguments.state.as_deref());
     if !arguments.dry_run {
         // Restored first: otherwise the limit of a killed run would count as an administrator's.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cachewise_units::{Bytes, Period};
 use clap::Args;
 
-use crate::options::parse_pid;
+use crate::selection::Selection;
 
 const RECORD_USAGE: &str = "cachewise record [OPTIONS] FILE
        cachewise record [OPTIONS] FILE -- COMMAND [ARGUMENT]...";
@@ -21,6 +21,7 @@ const SMALLEST: Bytes = Bytes(1 << 20);
 #[derive(Debug, Args)]
 #[command(
     override_usage = RECORD_USAGE,
+    mut_arg("pid", |pid| pid.conflicts_with("cgroup")),
     after_help = "Each sample is written at once: after kill -9 all but the last are there. An existing recording is \
     continued, with the gap marked. FILE.1, FILE.2, ... are its older parts; the oldest is deleted when --max-size is \
     reached.\n\n\
@@ -52,14 +53,10 @@ pub struct Record {
     /// Number of parts, each a file of an equal share of --max-size.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub keep: u16,
-    /// Count only this process and its descendants; the recording ends with it.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with = "cgroup")]
-    pub pid: Option<u32>,
-    /// Count only tasks under this control group.
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Count only the command and its descendants instead of the whole machine.
-    #[arg(long, requires = "command", conflicts_with_all = ["pid", "cgroup"])]
+    #[arg(long, requires = "command", conflicts_with_all = ["pid", "cgroup", "unit", "container", "program"])]
     pub only: bool,
     /// Omit the arguments of the command from the recording: they may hold secrets.
     #[arg(long)]

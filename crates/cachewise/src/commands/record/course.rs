@@ -11,6 +11,7 @@ use rustix::process::Pid;
 
 use super::arguments::Record;
 use crate::machine::Followed;
+use crate::selection::Selected;
 use cachewise_cli::child::{self, Event};
 use cachewise_cli::signals;
 
@@ -43,8 +44,8 @@ pub enum Next {
 
 impl Course {
     /// Takes hold of what is to be recorded.
-    pub fn begin(arguments: &Record) -> Result<Course> {
-        let followed = arguments.pid.map(Followed::open).transpose()?;
+    pub fn begin(arguments: &Record, selected: &Selected) -> Result<Course> {
+        let followed = selected.followed()?;
         let (sender, events) = channel();
         Ok(Course {
             command: arguments.command.clone(),

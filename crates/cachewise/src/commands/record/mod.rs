@@ -44,8 +44,9 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         .unwrap_or_else(|_| arguments.file.clone());
     // Before anything is begun: what is refused should cost nothing.
     let found = check_target(&path)?;
-    let mut course = Course::begin(arguments)?;
-    let (options, scope) = scope::of(arguments, &kernel)?;
+    let selected = arguments.selection.select(&kernel)?;
+    let mut course = Course::begin(arguments, &selected)?;
+    let (options, scope) = scope::of(arguments, &selected, &kernel)?;
     let mut watch = Watch::open(&options, Kernel::new())?;
     let session = session(arguments, &watch, scope);
     let mut recorder = Recorder::open(arguments, path, found, session)?;

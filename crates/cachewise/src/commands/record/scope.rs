@@ -5,27 +5,24 @@ use cachewise_kstat::Kernel;
 use cachewise_probe::{Detail, Options, Scope};
 
 use super::arguments::Record;
-use crate::machine;
+use crate::selection::Selected;
 
 /// Options of the probe, and the name of the scope: empty for the whole machine.
-pub fn of(arguments: &Record, kernel: &Kernel) -> Result<(Options, String)> {
-    let (scope, mut words) = match arguments.pid {
-        Some(pid) => (
-            Scope::Process(pid),
-            format!("process {pid} and its descendants"),
-        ),
-        None if arguments.only => (
-            Scope::Children,
-            "the command and its descendants".to_owned(),
-        ),
-        None => (Scope::System, String::new()),
+pub fn of(arguments: &Record, selected: &Selected, kernel: &Kernel) -> Result<(Options, String)> {
+    let otherwise = match arguments.only {
+        true => Scope::Children,
+        false => Scope::System,
     };
-    let mut options = Options::new(scope, Detail::Rows);
-    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
-    if let Some(path) = &arguments.cgroup {
-        let (filter, name) = machine::cgroup_filter(kernel, path)?;
-        options.cgroup = Some(filter);
-        words = format!("control group {name}");
-    }
+    let options = selected.options(kernel, otherwise, Detail::Rows)?;
+    let name = selected.name.as_deref().unwrap_or_default();
+    let words = match (&selected.cgroup, arguments.only) {
+        (_, true) => "the command and its descendants".to_owned(),
+        (Some(group), false) if name.starts_with("cgroup ") => {
+            format!("control group {}", group.name)
+        }
+        (Some(group), false) => format!("{name} (control group {})", group.name),
+        (None, false) if selected.pids.is_empty() => String::new(),
+        (None, false) => format!("{name} and its descendants"),
+    };
     Ok((options, words))
 }

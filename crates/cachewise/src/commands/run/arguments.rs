@@ -8,7 +8,8 @@ use cachewise_units::Period;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{Output, fail_if, parse_pid};
+use crate::options::{Output, fail_if};
+use crate::selection::Selection;
 
 const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
        cachewise run [OPTIONS] --pid PID";
@@ -33,9 +34,8 @@ pub struct Run {
     /// Program to run, and its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-    /// Follow this running process and its descendants instead.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
-    pub pid: Option<u32>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Stop after this time, in seconds or with a unit (500ms, 2m), with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Period>,
@@ -53,7 +53,7 @@ pub struct Run {
     #[arg(long, value_name = "CONDITION", value_parser = fail_if::parse_of_run)]
     pub fail_if: Vec<Condition>,
     /// Run the command again with its files in the page cache, and compare the time with the prediction.
-    #[arg(long, conflicts_with = "pid")]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program"])]
     pub verify: bool,
     /// With --verify: shell command that restores what the command changed, to run before it runs again.
     #[arg(long, value_name = "COMMAND", requires = "verify")]
@@ -74,7 +74,7 @@ impl Run {
     pub fn of(command: Vec<OsString>) -> Run {
         Run {
             command,
-            pid: None,
+            selection: Selection::default(),
             duration: None,
             top: 10,
             output: Output::usual(),
@@ -93,21 +93,21 @@ impl Run {
     /// # Errors
     /// Names the missing or conflicting argument, and the fix.
     pub fn check(&self) -> Result<(), (ErrorKind, String)> {
-        let fault = match (self.pid, self.duration, &self.command[..]) {
+        let fault = match (self.selection.option(), self.duration, &self.command[..]) {
             (None, Some(_), _) => (
                 ErrorKind::MissingRequiredArgument,
-                "-d limits the time that a process is followed: add --pid PID; a command runs to its end"
+                "-d limits the time that a process is followed: add --pid PID, --command PATTERN, --unit NAME or --container NAME; a command runs to its end"
                     .into(),
             ),
             (None, None, []) => (
                 ErrorKind::MissingRequiredArgument,
-                "nothing to run: add a command, as in `cachewise run -- ls`, or a running process with --pid PID"
+                "nothing to run: add a command, as in `cachewise run -- ls`, or a running process with --pid PID, --command PATTERN, --unit NAME or --container NAME"
                     .into(),
             ),
-            (Some(pid), _, [command, ..]) => (
+            (Some(option), _, [command, ..]) => (
                 ErrorKind::ArgumentConflict,
                 format!(
-                    "--pid {pid} follows a running process, and {:?} would start another: remove one of the two; \
+                    "{option} follows a running process, and {:?} would start another: remove one of the two; \
                      to measure both, run cachewise twice",
                     command.to_string_lossy()
                 ),

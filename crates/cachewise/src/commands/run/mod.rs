@@ -26,6 +26,7 @@ use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::blame::Blame;
 use crate::options::fail_if;
+use crate::selection::Selected;
 use crate::watch::devices::Devices;
 use crate::watch::groups::Groups;
 use crate::{account, machine};
@@ -36,19 +37,17 @@ use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
 pub fn run(arguments: Run) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
-    let scope = match arguments.pid {
-        Some(pid) if !kernel.process_exists(pid) => bail!("process {pid} does not exist"),
-        Some(pid) => Scope::Process(pid),
-        None => Scope::Children,
+    let selected = Selected {
+        pids: arguments.selection.select(&kernel)?.roots(&kernel)?,
+        ..Selected::default()
     };
     let options = Options {
-        cgroup_v1: machine::uses_cgroup_v1(&kernel),
         max_rows: arguments.max_rows,
         mounted_only: true,
         outside: arguments.verbose,
         times: true,
         changes: arguments.verify,
-        ..Options::new(scope, Detail::Rows)
+        ..selected.options(&kernel, Scope::Children, Detail::Rows)?
     };
     room::check(&options, &kernel)?;
     let source = machine::source(&kernel, Backend::default());
@@ -81,7 +80,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     let mut groups = probe.is_some().then(|| Groups::open(&kernel));
     let before = checks::Before::now(&kernel);
     let mut devices = Devices::open(&kernel);
-    let course = match arguments.pid {
+    let course = match selected.pids.first() {
         None => {
             interval.run_mut().command = arguments
                 .command
@@ -102,10 +101,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             }
         }
         Some(pid) => {
-            interval.run_mut().followed = Some(pid);
+            interval.run_mut().followed = Some(*pid);
             child::follow(
                 &kernel,
-                pid,
+                &selected.pids,
                 arguments.duration.map(Period::get),
                 probe.is_none(),
             )?

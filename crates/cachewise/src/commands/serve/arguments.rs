@@ -9,6 +9,8 @@ use cachewise_units::Period;
 use cachewise_web::Collector;
 use clap::Args;
 
+use crate::selection::Selection;
+
 /// Default address. Its port is unassigned in the list of ports of the Prometheus wiki.
 const ADDRESS: &str = "127.0.0.1:10029";
 
@@ -78,6 +80,8 @@ pub struct Serve {
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<cachewise_web::OtlpAddress>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Time between updates of the live views, in seconds or with a unit: 0.5, 100ms; scrapes read current values.
     #[arg(long, default_value = "1")]
     pub interval: Period,

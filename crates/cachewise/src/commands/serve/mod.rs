@@ -20,7 +20,7 @@ use std::sync::mpsc::channel;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Interval;
-use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
+use cachewise_probe::{Detail, Scope};
 use cachewise_sys::{allow_open_files, start_thread};
 use cachewise_web::{
     Collector, Cost, Endpoint, Gatherer, Limits, Machine, Names, Options, Server, Survey, Watching,
@@ -61,8 +61,8 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let kernel = Kernel::new();
-    let mut probe = ProbeOptions::new(Scope::System, Detail::Rows);
-    probe.cgroup_v1 = machine::uses_cgroup_v1(&kernel);
+    let selected = arguments.selection.select(&kernel)?;
+    let probe = selected.options(&kernel, Scope::System, Detail::Rows)?;
     let machine = |watch: &Watch| -> Result<Machine> {
         Ok(Machine {
             source: Arc::clone(watch.source()),

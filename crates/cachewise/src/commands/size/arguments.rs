@@ -7,7 +7,8 @@ use cachewise_units::{Bytes, Period};
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{Columns, Output, parse_pid};
+use crate::options::{Columns, Output};
+use crate::selection::Selection;
 
 const SIZE_USAGE: &str = "cachewise size [OPTIONS] [--] COMMAND [ARGUMENT]...
        cachewise size [OPTIONS] --pid PID
@@ -38,12 +39,8 @@ pub struct Size {
     /// Program to run, and its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-    /// Watch this running process and its descendants instead.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
-    pub pid: Option<u32>,
-    /// Watch all tasks under this control group instead.
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Watch the whole machine instead.
     #[arg(long)]
     pub all: bool,
@@ -76,10 +73,11 @@ impl Size {
     /// # Errors
     /// Names the missing or conflicting argument, and the fix.
     pub fn check(&self) -> Result<(), (ErrorKind, String)> {
+        let named = self.selection.named.option();
         let chosen = [
             (!self.command.is_empty(), "a command"),
-            (self.pid.is_some(), "--pid"),
-            (self.cgroup.is_some(), "--cgroup"),
+            (self.selection.pid.is_some(), "--pid"),
+            (named.is_some(), named.unwrap_or_default()),
             (self.all, "--all"),
         ];
         let chosen: Vec<&str> = chosen
@@ -89,7 +87,7 @@ impl Size {
         match chosen[..] {
             [] => Err((
                 ErrorKind::MissingRequiredArgument,
-                "nothing to watch: add a command, as in `cachewise size -- ls`, or --pid PID, --cgroup PATH or --all"
+                "nothing to watch: add a command, as in `cachewise size -- ls`, or --pid PID, --command PATTERN, --cgroup PATH, --unit NAME, --container NAME or --all"
                     .into(),
             )),
             [_] if self.duration.is_some() && !self.command.is_empty() => Err((

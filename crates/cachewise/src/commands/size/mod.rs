@@ -29,6 +29,7 @@ use crate::account;
 use crate::columns::fields;
 use crate::commands::top::look_of;
 use crate::machine::{self, Followed};
+use crate::selection::Selected;
 use arguments::Size;
 use price::Price;
 use room::Room;
@@ -56,8 +57,9 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         }
         None => None,
     };
-    let followed = arguments.pid.map(Followed::open).transpose()?;
-    let group = group(arguments, &kernel)?;
+    let selected = arguments.selection.select(&kernel)?;
+    let followed = selected.followed()?;
+    let group = group(arguments, &selected, &kernel)?;
     let room = match arguments.all {
         true => Room::of_machine(&kernel)?,
         false => Room::of_group(&kernel, group.as_ref())?,
@@ -67,7 +69,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         [] => Some(Interrupt::catch()?),
         _ => None,
     };
-    let mut probe = attach(arguments, &kernel)?;
+    let mut probe = attach(arguments, &selected, &kernel)?;
     let watcher = Watcher::start(
         probe.accesses()?,
         room,
@@ -125,39 +127,32 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
 }
 
 /// The control group whose memory counts; `None`: that of the machine.
-fn group(arguments: &Size, kernel: &Kernel) -> Result<Option<Cgroup>> {
+fn group(arguments: &Size, selected: &Selected, kernel: &Kernel) -> Result<Option<Cgroup>> {
     if arguments.all {
         return Ok(None);
     }
-    if let Some(path) = &arguments.cgroup {
-        let group = kernel
-            .resolve_cgroup(path)
-            .context("cannot watch a control group")?;
-        return Ok(Some(group));
+    if let Some(group) = &selected.cgroup {
+        return Ok(Some(group.clone()));
     }
-    let pid = arguments.pid.unwrap_or_else(std::process::id);
+    let pid = selected.pids.first().copied();
+    let pid = pid.unwrap_or_else(std::process::id);
     kernel
         .cgroup_of(pid)
         .with_context(|| format!("cannot read the control group of process {pid}"))
 }
 
-fn attach(arguments: &Size, kernel: &Kernel) -> Result<Probe> {
-    let scope = match arguments.pid {
-        Some(pid) => Scope::Process(pid),
-        None if arguments.command.is_empty() => Scope::System,
-        None => Scope::Children,
+fn attach(arguments: &Size, selected: &Selected, kernel: &Kernel) -> Result<Probe> {
+    let otherwise = match arguments.command.is_empty() {
+        true => Scope::System,
+        false => Scope::Children,
     };
-    let mut options = Options {
-        cgroup_v1: machine::uses_cgroup_v1(kernel),
+    let options = Options {
         mounted_only: true,
         accesses: true,
         // Times are kept by process and file.
         times: true,
-        ..Options::new(scope, Detail::Rows)
+        ..selected.options(kernel, otherwise, Detail::Rows)?
     };
-    if let Some(path) = &arguments.cgroup {
-        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
-    }
     match Probe::attach(&options) {
         Ok(probe) => Ok(probe),
         Err(cachewise_probe::Error::NoProcess(pid)) => {

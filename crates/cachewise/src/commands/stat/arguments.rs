@@ -7,7 +7,8 @@ use cachewise_units::Period;
 use clap::Args;
 
 use crate::columns::fields;
-use crate::options::{Columns, Output, parse_columns, parse_pid};
+use crate::options::{Columns, Output, parse_columns};
+use crate::selection::Selection;
 
 /// `cachewise stat`.
 #[derive(Debug, Args)]
@@ -29,12 +30,8 @@ pub struct Stat {
     /// Number of rows [default: until interrupted].
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Count only this process and its descendants.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
-    pub pid: Option<u32>,
-    /// Count only tasks under this control group.
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Count only accesses to this file; repeat for more files.
     #[arg(long, value_name = "PATH")]
     pub file: Vec<PathBuf>,

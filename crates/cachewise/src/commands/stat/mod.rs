@@ -29,11 +29,13 @@ const HEADER_EVERY: usize = 20;
 /// Shows rows until the count is reached, the process ends, or the user interrupts.
 pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let followed = arguments.pid.map(Followed::open).transpose()?;
+    let selected = arguments.selection.select(&kernel)?;
+    let followed = selected.followed()?;
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let mut watch = Watch::open(&watched::options(&arguments, &kernel)?, kernel.clone())?;
+    let options = watched::options(&arguments, &selected, &kernel)?;
+    let mut watch = Watch::open(&options, kernel.clone())?;
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
     }

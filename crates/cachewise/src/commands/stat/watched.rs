@@ -10,16 +10,11 @@ use cachewise_probe::{Detail, Options, Scope};
 use cachewise_units::escaped;
 
 use super::arguments::Stat;
-use crate::machine;
+use crate::selection::Selected;
 
 /// The watch options.
-pub fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
-    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
-    let mut options = Options::new(scope, Detail::Totals);
-    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
-    if let Some(path) = &arguments.cgroup {
-        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
-    }
+pub fn options(arguments: &Stat, selected: &Selected, kernel: &Kernel) -> Result<Options> {
+    let mut options = selected.options(kernel, Scope::System, Detail::Totals)?;
     options.files = arguments
         .file
         .iter()

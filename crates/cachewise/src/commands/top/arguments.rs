@@ -1,13 +1,12 @@
 //! Arguments of `cachewise top`.
 
-use std::path::PathBuf;
-
 use cachewise_model::Field;
 use cachewise_tui::{Filter, ViewKind};
 use cachewise_units::Period;
 use clap::{Args, ValueEnum};
 
-use crate::options::{Output, parse_pid};
+use crate::options::Output;
+use crate::selection::Selection;
 
 /// `cachewise top`.
 #[derive(Debug, Args)]
@@ -53,12 +52,8 @@ pub struct Top {
     /// Show only rows with this text in their names; also re:REGEX, glob:PATTERN.
     #[arg(short, long, value_name = "TEXT", value_parser = Filter::new)]
     pub filter: Option<Filter>,
-    /// Count only this process and its descendants.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
-    pub pid: Option<u32>,
-    /// Count only tasks under this control group.
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Write at most the first N rows of each interval [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub top: Option<u64>,

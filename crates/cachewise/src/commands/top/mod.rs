@@ -23,8 +23,9 @@ use cachewise_model::Interval;
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_tui::{App, Scene, Setup, TerminalStyle};
 
-use crate::machine::{self, Followed};
+use crate::machine::Followed;
 use crate::options::Color;
+use crate::selection::Selected;
 use crate::watch::Watch;
 use arguments::Top;
 use cachewise_cli::output::explain;
@@ -41,23 +42,13 @@ pub fn top(arguments: Top) -> Result<ExitCode> {
     if !is_batch {
         check_terminal("add -b for rows")?;
     }
-    let followed = arguments.pid.map(Followed::open).transpose()?;
-    let options = options(&arguments, &kernel)?;
+    let selected = arguments.selection.select(&kernel)?;
+    let followed = selected.followed()?;
+    let options = selected.options(&kernel, Scope::System, Detail::Rows)?;
     match is_batch {
         true => batch::batch(&arguments, fields, followed, &options, kernel),
-        false => screen(&arguments, followed, &options, kernel),
+        false => screen(&arguments, selected, followed, &options, kernel),
     }
-}
-
-/// The watch options.
-fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
-    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
-    let mut options = Options::new(scope, Detail::Rows);
-    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
-    if let Some(path) = &arguments.cgroup {
-        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
-    }
-    Ok(options)
 }
 
 /// Refuses a terminal that cannot move its cursor.
@@ -78,16 +69,13 @@ pub fn check_terminal(instead: &str) -> Result<()> {
 
 fn screen(
     arguments: &Top,
+    selected: Selected,
     followed: Option<Followed>,
     options: &Options,
     kernel: Kernel,
 ) -> Result<ExitCode> {
     let watch = Watch::open(options, kernel.clone())?;
-    let scope = match (arguments.pid, &arguments.cgroup) {
-        (Some(pid), _) => Some(format!("process {pid}")),
-        (None, Some(group)) => Some(format!("cgroup {}", group.display())),
-        (None, None) => None,
-    };
+    let name = selected.name.clone().unwrap_or_default();
     let app = App::new(Setup {
         scene: Scene::Live,
         look: look(arguments),
@@ -97,12 +85,12 @@ fn screen(
         view: arguments.view.kind(),
         filter: arguments.filter.clone(),
         sort: arguments.sort.map(|sort| sort.0.id),
-        scope,
+        scope: selected.name,
         recorded: None,
     });
     let source = Source {
         watch,
-        followed: followed.zip(arguments.pid),
+        followed: followed.map(|followed| (followed, name)),
         ended: None,
     };
     let options = cachewise_tui::LiveOptions {
@@ -141,21 +129,19 @@ fn look(arguments: &Top) -> TerminalStyle {
 /// The machine, or a process of it for as long as it runs.
 struct Source {
     watch: Watch,
-    followed: Option<(Followed, u32)>,
-    /// The process that has ended: no more intervals follow.
-    ended: Option<u32>,
+    followed: Option<(Followed, String)>,
+    /// The processes that have ended: no more intervals follow.
+    ended: Option<String>,
 }
 
 impl cachewise_tui::Source for Source {
     fn interval(&mut self) -> Result<Interval, String> {
         // Checked after the interval in which it ended, which contains its last activity.
-        if let Some(pid) = self.ended {
-            return Err(format!(
-                "process {pid} has ended; these are its last numbers"
-            ));
+        if let Some(name) = &self.ended {
+            return Err(format!("{name} has ended; these are its last numbers"));
         }
         let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
-        self.ended = ended.map(|(_, pid)| pid);
+        self.ended = ended.map(|(_, name)| name);
         self.watch.interval().map_err(|error| explain(&error))
     }
 }

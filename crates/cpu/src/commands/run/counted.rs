@@ -103,7 +103,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     let sampling = sampling(arguments.sample, |event| {
         Sampling::of_process(event, arguments.period, pid, threads.clone())
     })?;
-    let course = child::follow(&kernel, pid, arguments.duration.map(Period::get), false)?;
+    let course = child::follow(&kernel, &[pid], arguments.duration.map(Period::get), false)?;
     let sampled = sampling.map(|sampling| Sampled::from_samples(sampling.finish()));
     let rates: Vec<Vec<Rate>> = counters.iter_mut().map(Counters::read).collect();
     let (rates, without) = sum(&rates);

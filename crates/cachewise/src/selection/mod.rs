@@ -1,0 +1,204 @@
+//! Selection of the processes that a command watches: by id, command line, control group, systemd
+//! unit or container.
+//!
+//! # Layout
+//! - `groups`: units and containers. `processes`: command lines.
+//! - this file: the options, and what they select.
+
+mod groups;
+mod processes;
+
+pub use groups::{group_of_container, group_of_unit};
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::{Cgroup, Kernel};
+use cachewise_probe::options::CgroupFilter;
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_tui::Filter;
+use cachewise_units::escaped;
+use clap::Args;
+
+use crate::machine::{self, Followed};
+use crate::options::parse_pid;
+
+/// Options of commands that watch processes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Selection {
+    /// Watch only this process and its descendants.
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with_all = ["unit", "container", "program"])]
+    pub pid: Option<u32>,
+    #[command(flatten)]
+    pub named: Named,
+}
+
+/// Options that select processes by a name.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Named {
+    /// Watch only tasks under this control group, by its name or directory.
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Watch only tasks of this systemd unit; `nginx` stands for `nginx.service`.
+    #[arg(long, value_name = "NAME", conflicts_with = "cgroup")]
+    pub unit: Option<String>,
+    /// Watch only tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod
+    /// (NAMESPACE/POD).
+    #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["cgroup", "unit"])]
+    pub container: Option<String>,
+    /// Watch only the processes whose command line matches now, and their descendants: a part of the command line, in
+    /// any case without capitals; re:REGEX; or glob:PATTERN for the name of the program.
+    #[arg(long = "command", id = "program", value_name = "PATTERN", value_parser = Filter::new,
+        conflicts_with_all = ["cgroup", "unit", "container"])]
+    pub program: Option<Filter>,
+}
+
+/// The processes or the control group that a command watches.
+#[derive(Debug, Clone, Default)]
+pub struct Selected {
+    /// Processes, with their descendants; empty: not limited to processes.
+    pub pids: Vec<u32>,
+    /// The control group, with those below it.
+    pub cgroup: Option<Cgroup>,
+    /// Its name for people; `None` for the whole machine.
+    pub name: Option<String>,
+}
+
+impl Selection {
+    /// The option that selects, if there is one.
+    pub fn option(&self) -> Option<&'static str> {
+        self.pid.map(|_| "--pid").or_else(|| self.named.option())
+    }
+
+    /// Finds what the options name.
+    ///
+    /// # Errors
+    /// There is none, or several have the name.
+    pub fn select(&self, kernel: &Kernel) -> Result<Selected> {
+        let mut selected = self.named.select(kernel)?;
+        if let Some(pid) = self.pid {
+            if !kernel.process_exists(pid) {
+                bail!("process {pid} does not exist");
+            }
+            selected.pids = vec![pid];
+            selected.name = Some(format!("process {pid}"));
+        }
+        Ok(selected)
+    }
+}
+
+impl Named {
+    /// The option that selects, if there is one.
+    pub fn option(&self) -> Option<&'static str> {
+        [
+            (self.cgroup.is_some(), "--cgroup"),
+            (self.unit.is_some(), "--unit"),
+            (self.container.is_some(), "--container"),
+            (self.program.is_some(), "--command"),
+        ]
+        .into_iter()
+        .find_map(|(is_given, option)| is_given.then_some(option))
+    }
+
+    /// Finds what the options name.
+    ///
+    /// # Errors
+    /// There is none, or several have the name.
+    pub fn select(&self, kernel: &Kernel) -> Result<Selected> {
+        let mut selected = Selected::default();
+        if let Some(path) = &self.cgroup {
+            let cgroup = kernel
+                .resolve_cgroup(path)
+                .context("cannot watch a control group")?;
+            selected.name = Some(format!("cgroup {}", escaped(path)));
+            selected.cgroup = Some(cgroup);
+        } else if let Some(unit) = &self.unit {
+            let (name, cgroup) = group_of_unit(kernel, unit)?;
+            selected.name = Some(format!("unit {name}"));
+            selected.cgroup = Some(cgroup);
+        } else if let Some(container) = &self.container {
+            let (name, cgroup) = group_of_container(kernel, container)?;
+            selected.name = Some(format!("container {name}"));
+            selected.cgroup = Some(cgroup);
+        } else if let Some(program) = &self.program {
+            selected.pids = processes::matching(kernel, program)?;
+            selected.name = Some(format!("command {}", program.text()));
+        }
+        Ok(selected)
+    }
+}
+
+impl Selected {
+    /// All selected processes: with their descendants, or those that are in the control group now.
+    ///
+    /// # Errors
+    /// The group cannot be read, or has none.
+    pub fn processes(&self, kernel: &Kernel) -> Result<Vec<u32>> {
+        let Some(cgroup) = &self.cgroup else {
+            return processes::with_descendants(kernel, &self.pids);
+        };
+        let pids = kernel.processes_of_cgroup(cgroup).with_context(|| {
+            format!("cannot list the processes of control group {}", cgroup.name)
+        })?;
+        if pids.is_empty() {
+            bail!("control group {} has no process now", cgroup.name);
+        }
+        Ok(pids)
+    }
+
+    /// The same without the descendants of others: the probe follows these.
+    ///
+    /// # Errors
+    /// Those of [`Selected::processes`].
+    pub fn roots(self, kernel: &Kernel) -> Result<Vec<u32>> {
+        match self.cgroup {
+            None => Ok(self.pids),
+            Some(_) => {
+                let all = self.processes(kernel)?.into_iter().collect();
+                Ok(processes::roots(kernel, &all))
+            }
+        }
+    }
+
+    /// The options of a probe; `otherwise` is the scope without a selected process.
+    ///
+    /// # Errors
+    /// The depth of the control group is unknown.
+    pub fn options(&self, kernel: &Kernel, otherwise: Scope, detail: Detail) -> Result<Options> {
+        let (scope, also) = match &self.pids[..] {
+            [] => (otherwise, &[][..]),
+            [first, others @ ..] => (Scope::Process(*first), others),
+        };
+        Ok(Options {
+            also: also.to_vec(),
+            cgroup: self.cgroup.as_ref().map(filter).transpose()?,
+            cgroup_v1: machine::uses_cgroup_v1(kernel),
+            ..Options::new(scope, detail)
+        })
+    }
+
+    /// The processes at whose end the watch ends, if it is of processes.
+    ///
+    /// # Errors
+    /// None of them exists any more.
+    pub fn followed(&self) -> Result<Option<Followed>> {
+        match &self.pids[..] {
+            [] => Ok(None),
+            pids => Followed::open_all(pids).map(Some),
+        }
+    }
+}
+
+/// A control group to be watched with those below it.
+fn filter(cgroup: &Cgroup) -> Result<CgroupFilter> {
+    let Some(level) = cgroup.level else {
+        bail!(
+            "cannot watch control group {}: its depth is unknown inside a cgroup namespace; run outside of the container",
+            cgroup.name
+        );
+    };
+    Ok(CgroupFilter {
+        id: cgroup.id,
+        level,
+    })
+}
