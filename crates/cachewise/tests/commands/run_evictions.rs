@@ -127,6 +127,10 @@ fn dontcache_reads_are_advice() {
     }
     // Some are read ahead, dropped with their folio, and fetched again.
     let inserted = number(report.file(&file), "inserted_pages");
-    assert_eq!(pages, inserted - resident(&file), "all that is not resident");
+    assert_eq!(
+        pages,
+        inserted - resident(&file),
+        "all that is not resident"
+    );
     assert!(pages > 0, "reads drop what they fetched");
 }

@@ -43,10 +43,24 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
         let _ = writeln!(text, "    fix: {}", finding.next_step);
         let _ = writeln!(text, "    verify: {}", finding.verify);
     }
+    text += &explained(findings);
     if let Some(blind) = blind {
         let _ = writeln!(text, "{}", wrapped(&blind.to_string(), style.width));
     }
     text
+}
+
+/// The command that shows the pages about these findings.
+fn explained(findings: &[Finding]) -> String {
+    let mut ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let others = match ids.get(1..) {
+        None | Some([]) => String::new(),
+        Some(others) => format!(" (or {})", others.join(", ")),
+    };
+    let first = ids.first().copied().unwrap_or_default();
+    format!("explained by: cachewise doctor --explain {first}{others}\n")
 }
 
 /// The seconds that the subject cost, if they are not among the figures.
@@ -224,6 +238,7 @@ mod tests {
             "    fix: run it again to measure it warm; to read it in beforehand: ",
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
             "    verify: cold pages fall with: cachewise try warm -- dd if=/data/file of=/dev/null bs=1M\n",
+            "explained by: cachewise doctor --explain cold_start\n",
         ]
         .concat();
         let mut interval = sample::cold();

@@ -18,6 +18,7 @@ use crate::options::Output;
     cachewise doctor --seconds 30\n  \
     cachewise doctor --seconds 0 --json\n  \
     cachewise doctor --check -o csv=/tmp/doctor.csv || echo look\n  \
+    cachewise doctor --explain cold_start\n  \
     cachewise doctor --setcap"
 )]
 pub struct Doctor {
@@ -30,6 +31,9 @@ pub struct Doctor {
     /// Print the setcap command that lets this program count without root, and exit.
     #[arg(long, conflicts_with_all = ["check", "output", "json"])]
     pub setcap: bool,
+    /// Print the page about a finding, and exit: what it means, how it is detected, the fix.
+    #[arg(long, value_name = "FINDING", conflicts_with_all = ["check", "output", "json", "setcap"], value_parser = super::explain::ids())]
+    pub explain: Option<String>,
     #[command(flatten)]
     pub output: Output,
 }

@@ -2,10 +2,12 @@
 //!
 //! # Layout
 //! - `probes`: ways to count, each tested; `rights`: capabilities and limits
+//! - `explain`: the page about a finding
 //! - `memory`: memory management and devices; `tools`: other programs
 //! - this file: the sequence of checks, and watching
 
 pub mod arguments;
+mod explain;
 mod memory;
 mod probes;
 mod rights;
@@ -35,6 +37,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     if arguments.setcap {
         return rights::print_setcap();
+    }
+    if let Some(id) = &arguments.explain {
+        return explain::explain(id);
     }
     let kernel = Kernel::new();
     let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
