@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 
+use crate::counter::Counter;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
@@ -32,6 +33,23 @@ impl CgroupRow {
 }
 
 impl Interval {
+    /// The control groups in which tasks of a run were; of a machine all. A run has rows of others too: they lost pages of
+    /// files that it uses.
+    pub(crate) fn groups_of_tasks(&self) -> impl Iterator<Item = &CgroupRow> {
+        const USED: [Counter; 4] = [
+            Counter::ReadRequests,
+            Counter::WriteRequests,
+            Counter::FaultRequests,
+            Counter::DirectReadRequests,
+        ];
+        let has_tasks = |group: &&CgroupRow| {
+            let is_unused = |counter| group.ledger.get(counter) == Measured::Exact(0);
+            !USED.into_iter().all(is_unused)
+        };
+        let groups = self.cgroups.iter();
+        groups.filter(move |group| self.run.is_none() || has_tasks(group))
+    }
+
     /// The control groups of the rows, and those above them.
     pub(crate) fn all_groups(&self) -> impl Iterator<Item = &CgroupRow> {
         self.cgroups.iter().chain(&self.run().groups_above)

@@ -114,7 +114,7 @@ fn cold_pages(file: &FileRow, interval: &Interval) -> Option<u64> {
 fn fits(interval: &Interval, pages: u64) -> Result<(), Count> {
     let bytes = pages.saturating_mul(interval.page().get());
     let around = interval.surroundings();
-    let groups = interval.cgroups.iter();
+    let groups = interval.groups_of_tasks();
     let limits = groups
         .filter_map(|group| interval.limited_group(group.path.as_ref().known()?))
         .filter(|_| interval.run.is_some())

@@ -16,8 +16,7 @@ const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let reached = |group: &CgroupRow| group.system.memory_limit_reached;
     let mut found: Vec<Finding> = interval
-        .cgroups
-        .iter()
+        .groups_of_tasks()
         .filter(|group| group.system.oom_kills.exact() > Some(0))
         .chain(of_their_own(interval, REACHED_OFTEN, reached))
         .filter_map(|group| of_group(group, interval))
@@ -96,6 +95,17 @@ mod tests {
             [],
             "a stream passes through: nothing to fix"
         );
+    }
+
+    #[test]
+    fn group_that_only_lost_pages_of_the_same_files_is_none_of_a_run() {
+        let mut interval = machine(50_000, 500, 64 << 20);
+        let lost = &mut interval.cgroups[0].ledger;
+        lost.set(crate::Counter::FaultRequests, 0);
+        lost.set(crate::Counter::EvictedReclaimPages, 50_000);
+        assert_eq!(check(&interval), [], "no task of the run was in it");
+        interval.run = None;
+        assert_eq!(check(&interval).len(), 1, "it is a group of the machine");
     }
 
     #[test]

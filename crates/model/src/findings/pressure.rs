@@ -17,8 +17,7 @@ pub(super) fn of_their_own(
     count: impl Fn(&CgroupRow) -> Count,
 ) -> Vec<&CgroupRow> {
     let counted: Vec<(&str, u64, &CgroupRow)> = interval
-        .cgroups
-        .iter()
+        .groups_of_tasks()
         .filter_map(|group| {
             let name = group.path.as_ref().exact()?;
             let number = count(group).exact().filter(|number| *number >= worth)?;

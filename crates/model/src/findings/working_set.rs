@@ -92,7 +92,7 @@ fn limited(interval: &Interval) -> Option<&CgroupRow> {
         let name = group.path.as_ref().known();
         interval.run.is_none()
             || name.is_some_and(|above| {
-                let rows = interval.cgroups.iter();
+                let rows = interval.groups_of_tasks();
                 let mut names = rows.filter_map(|row| row.path.as_ref().known());
                 names.any(|name| crate::group_memory::holds(above, name))
             })
@@ -114,16 +114,8 @@ fn refaults_of_kernel(interval: &Interval, limited: Option<&CgroupRow>) -> Count
     match (limited, &interval.run) {
         (Some(group), _) => group.system.file_refault_pages,
         (None, None) => interval.system.file_refault_pages,
-        // Refaults of the machine may be those of other programs.
-        (None, Some(_)) => {
-            let groups = interval.cgroups.iter();
-            let own = groups.filter(|group| {
-                let name = group.path.as_ref().known();
-                name.is_some_and(|name| name != "/")
-            });
-            own.map(|group| group.system.file_refault_pages)
-                .fold(Measured::Exact(0), larger)
-        }
+        // Those of the machine, or of a group without a limit, may be those of other programs.
+        (None, Some(_)) => Measured::Exact(0),
     }
 }
 
@@ -288,6 +280,15 @@ mod tests {
             "the file of this version: {}",
             findings[0].next_step
         );
+    }
+
+    #[test]
+    fn group_without_a_limit_may_have_refaults_of_other_programs() {
+        let mut interval = run(6_000, 0, 0);
+        let mut shared = crate::findings::sample::group("/user", 5_000);
+        shared.system.memory_limit_bytes = Measured::not_offered(crate::Reason::NoOwnLimit);
+        interval.cgroups.push(shared);
+        assert_eq!(check(&interval), [], "the run had none itself");
     }
 
     /// A machine of which this group thrashed, idle now: its gauges were read a while ago.
