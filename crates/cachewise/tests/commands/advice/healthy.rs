@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::cold::{grep, repository, texts};
-use super::fault::note;
+use super::cold::{git, grep, repository, texts};
+use super::fault::{note, whole};
 use super::kit::*;
 use crate::support::*;
 
@@ -57,7 +57,7 @@ fn is_healthy(report: &Report) -> Option<()> {
 /// Fails unless the program is healthy. `run` makes resident what it needs.
 pub fn stays_healthy(scenario: &str, run: impl Fn() -> Report) {
     let verdict = undisturbed(|| {
-        let report = run();
+        let report = whole(run())?;
         is_healthy(&report).map(|()| verdict(&report).to_owned())
     });
     note(&["healthy", scenario, "none", "none", "verdict", &verdict]);
@@ -151,4 +151,49 @@ pub fn warm_import() {
     if has(&["python3"], "advice::warm_import") {
         program_stays_healthy(&["python3", "-c", "import json, asyncio, decimal"]);
     }
+}
+
+pub fn warm_git_status() {
+    if !has(&["git"], "advice::warm_git_status") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let tree = repository(&scratch, 8);
+    git(&tree, &["status"]);
+    stays_healthy("git status of a resident tree", || {
+        report_of_shell(
+            "git -C \"$1\" --no-optional-locks status -s >/dev/null",
+            &[&tree],
+        )
+    });
+}
+
+/// GNU tar does not read files for this archive.
+pub fn tar_to_nowhere() {
+    let scratch = Scratch::new();
+    let tree = repository(&scratch, 24);
+    stays_healthy("tar of a tree to /dev/null", || {
+        report_of_shell("tar -cf /dev/null -C / \"${1#/}\"", &[&tree])
+    });
+}
+
+/// Read once, in order, and too little for a finding: the verdict says so.
+pub fn small_cold_copy() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 12 * MIB);
+    let to = scratch.path("copy");
+    evict(&file);
+    let report = report_of_shell("cp --reflink=never \"$1\" \"$2\"", &[&file, &to]);
+    let found = &report.json["findings"];
+    assert_eq!(found, &serde_json::json!([]), "no finding");
+    let verdict = verdict(&report);
+    assert!(verdict.starts_with("cold, but 12."), "{verdict}");
+    note(&[
+        "healthy",
+        "cp of a cold file of 12 MiB",
+        "none",
+        "none",
+        "verdict",
+        verdict,
+    ]);
 }

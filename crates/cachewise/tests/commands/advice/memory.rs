@@ -1,5 +1,6 @@
 //! Working sets that do not fit into the memory group of their reader.
 
+use super::cold::{repository, texts};
 use super::fault::{Amount, Fault, GROUP, Subject};
 use super::kit::*;
 use crate::support::*;
@@ -100,6 +101,45 @@ pub fn gzip_again() {
         "cat, wc and gzip of the same 40 MiB in a group of 16 MiB",
         "cat \"$1\" >/dev/null; wc -c <\"$1\"; wc -l \"$1\"; gzip -1 <\"$1\" >/dev/null",
     );
+}
+
+/// Two trees that are compared twice.
+pub fn rsync_checksums_in_a_small_group() {
+    let test = "advice::rsync_checksums";
+    let Some((group, limit)) = group_of(16 * MIB, test).filter(|_| has(&["rsync"], test)) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    for name in ["from", "to"] {
+        std::fs::create_dir(scratch.path(name)).expect("a directory");
+    }
+    let files = ["from/data", "to/data"].map(|name| scratch.file(name, 20 * MIB));
+    let script = "for round in 1 2 3; do rsync -rcn \"$1/from/\" \"$1/to/\" || exit; done";
+    let run = || {
+        files.iter().for_each(|file| evict(file));
+        report_of_shell_in(&group, script, &[scratch.directory()])
+    };
+    let scenario = "rsync compares two trees of 20 MiB three times in a group of 16 MiB";
+    let amount = Amount::FetchedBelow(scratch.directory());
+    too_small(&group, &[&limit], scenario, amount).check(run, || with_room(&group, run));
+}
+
+/// A tree that is searched three times.
+pub fn git_grep_in_a_small_group() {
+    let test = "advice::git_grep_in_a_small_group";
+    let Some((group, limit)) = group_of(16 * MIB, test).filter(|_| has(&["git"], test)) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let tree = repository(&scratch, 32);
+    let script = "for word in needle haystack straw; do git -C \"$1\" grep -c $word; done; true";
+    let run = || {
+        texts(&tree).iter().for_each(|file| evict(file));
+        report_of_shell_in(&group, script, &[&tree])
+    };
+    let scenario = "git grep for three words in 32 MiB in a group of 16 MiB";
+    let amount = Amount::FetchedBelow(&tree);
+    too_small(&group, &[&limit], scenario, amount).check(run, || with_room(&group, run));
 }
 
 /// Reads single pages at random places of a file, the same in each of five rounds.

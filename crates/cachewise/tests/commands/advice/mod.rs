@@ -6,15 +6,18 @@
 //!
 //! # Layout
 //! - `fault`: a scenario with a fault, and the table
+//! - `fio`: jobs of fio
 //! - `kit`: programs, memory groups, reports
 //! - `memory`: working sets larger than their memory group
 //! - `streams`: evictions by others
 //! - `databases`: databases
+//! - `languages`: programs in Java, Node.js and C
 //! - `machine`: the whole machine
 //! - `mapping`: mapped files
 //! - `cold`: files and directories that are not resident
 //! - `patterns`: requests that cost more than their data
 //! - `devices`: devices that other programs keep busy
+//! - `servers`: web servers and PostgreSQL
 //! - `settings`: writers that reach the limits of dirty memory
 //! - `writes`: writers that wait
 //! - `swap`: memory that is swapped out
@@ -26,12 +29,15 @@ mod cold;
 mod databases;
 mod devices;
 mod fault;
+mod fio;
 mod healthy;
 mod kit;
+mod languages;
 mod machine;
 mod mapping;
 mod memory;
 mod patterns;
+mod servers;
 mod settings;
 mod streams;
 mod swap;
@@ -84,9 +90,17 @@ pub fn more() -> Vec<Trial> {
     )];
     all.extend(trials![
         needs_root databases::sqlite_index_scan,
+        needs_root databases::sqlite_lookups,
+        needs_root databases::sqlite_mapped_lookups,
+        needs_root databases::warm_sqlite,
+        needs_root databases::lmdb_gets,
+        needs_root databases::lmdb_scan,
+        needs_root databases::warm_lmdb,
         needs_root memory::sha256sum_again,
         needs_root memory::grep_again,
         needs_root memory::gzip_again,
+        needs_root memory::rsync_checksums_in_a_small_group,
+        needs_root memory::git_grep_in_a_small_group,
         needs_root cold::cp,
         needs_root cold::rsync,
         needs_root cold::tar,
@@ -98,8 +112,35 @@ pub fn more() -> Vec<Trial> {
         needs_root machine::process_that_misses,
         needs_root settings::backlog_of_dd,
         needs_root settings::backlog_of_tar,
+        needs_root fio::random_reads,
+        needs_root fio::cold_file,
+        needs_root fio::direct_reads,
+        needs_root fio::evicted_before_each_job,
+        needs_root fio::readahead_unused,
+        needs_root fio::mapping_read_ahead,
+        needs_root fio::mapping_page_by_page,
+        needs_root fio::again_in_a_small_group,
+        needs_root fio::fsync_after_each_write,
+        needs_root fio::warm_reads,
+        needs_root languages::java_without_a_buffer,
+        needs_root languages::java_random_reads,
+        needs_root languages::warm_java,
+        needs_root languages::node_tiny_reads,
+        needs_root languages::node_cold_file,
+        needs_root languages::warm_node,
+        needs_root languages::c_without_a_buffer,
+        needs_root languages::c_mapping_with_wrong_advice,
+        needs_root servers::nginx_cold,
+        needs_root servers::lighttpd_cold,
+        needs_root servers::nginx_in_a_small_group,
+        needs_root servers::warm_nginx,
+        needs_root servers::postgres_lookups,
+        needs_root servers::postgres_scans_in_a_small_group,
         needs_root healthy::pipe_of_two_programs,
         needs_root healthy::warm_git_grep,
+        needs_root healthy::warm_git_status,
+        needs_root healthy::tar_to_nowhere,
+        needs_root healthy::small_cold_copy,
         needs_root healthy::warm_compilation,
         needs_root healthy::warm_import,
     ]);
