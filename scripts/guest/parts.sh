@@ -26,6 +26,12 @@ smoke() {
     grep -E '"(waited_(missed|in_flight)|unexplained|task)_seconds": [0-9.]*[1-9]' "$out/smoke-times.json" | tail -4 | while read -r line; do
         say "smoke times: $line"
     done
+    # The stacks of its misses. busybox has no symbols.
+    cachewise evict /work/data >/dev/null
+    timeout -k 10 "${limit:-600}" cachewise run --stacks --folded "$out/smoke-stacks.folded" --stack-weight pages \
+        -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-stacks.txt" 2>&1
+    grep -q "^missed reads " "$out/smoke-stacks.txt" || say "FAILED: smoke stacks: $(tail -n 5 "$out/smoke-stacks.txt")"
+    grep -q "^read;dd;.*filemap_.*_\[k\] [0-9]*$" "$out/smoke-stacks.folded" || say "FAILED: smoke stacks: no kernel frames"
     # Accesses one by one.
     timeout -k 10 "${limit:-600}" cachewise size -- sh -c 'cat /work/data /work/data >/dev/null' >"$out/smoke-size.txt" 2>&1
     status=$?

@@ -146,6 +146,14 @@ impl Kernel {
             .ok_or_else(|| Error::parse(&path, "no effective user in its Uid: line"))
     }
 
+    /// Returns the id of a process in its own PID namespace; `None` if there is no such process.
+    #[must_use]
+    pub fn innermost_pid(&self, pid: u32) -> Option<u32> {
+        let text = self.text(&self.process(pid, "status")).ok()?;
+        let ids = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        ids.split_ascii_whitespace().next_back()?.parse().ok()
+    }
+
     pub(crate) fn process(&self, pid: u32, file: &str) -> std::path::PathBuf {
         self.proc(pid.to_string()).join(file)
     }

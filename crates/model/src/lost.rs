@@ -13,7 +13,7 @@ pub struct Lost {
 
 impl Lost {
     /// Every kind: its name in machine formats, and what it does to the numbers.
-    pub const KINDS: [(&'static str, &'static str); 13] = [
+    pub const KINDS: [(&'static str, &'static str); 14] = [
         (
             "rows",
             "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
@@ -58,6 +58,10 @@ impl Lost {
         (
             "accesses",
             "accesses that no simulated memory has seen, more having come than was simulated in time",
+        ),
+        (
+            "stacks",
+            "stacks that were lost: their weight is on the row `?`, and sums hold",
         ),
         (
             "contradictions",
@@ -108,6 +112,9 @@ impl Lost {
             }
             "rows" => {
                 "fewer rows: watch less, with -p PID or --cgroup PATH; `run` takes --max-rows"
+            }
+            "stacks" => {
+                "sums hold: the row `?` has what they weigh; watch less, with -p PID, to lose less"
             }
             "names" => "sums hold: a file without a name is shown by its device and inode number",
             "returns" => {

@@ -194,6 +194,25 @@ reasons! {
     /// /proc/PID/io was gone before it could be read.
     EndedBeforeRead, "ended_before_read", "the process ended before its counters were read", was "the process ended before it could be looked at";
 
+    /// The kernel's buffer of stacks was full, or the table of stacks. `lost` counts them.
+    StackLost, "stack_lost", "the stack was lost";
+    /// The event happened outside of system calls and faults: at the completion of an io_uring request.
+    OutsideCall, "outside_call", "the event belongs to no call of a thread";
+    /// A kernel thread such as kswapd has no user stack.
+    KernelThread, "kernel_thread", "a thread of the kernel";
+    /// A worker of io_uring executes the request. It has no user stack.
+    IoUringWorker, "io_uring_worker", "a worker of io_uring, which has no user stack";
+    /// Stacks of 32-bit programs are not unwound.
+    Program32Bit, "program_32_bit", "a 32-bit program";
+    /// The process ended, or replaced its program, before its mappings could be read.
+    MappingsGone, "mappings_gone", "the process ended before its mappings were read";
+    /// The address is in no mapped file: a JIT compiler made the code. A perf map names it (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof).
+    NotInFile, "not_in_file", "code in no file, and no perf map names it";
+    /// Outer calls are beyond the 16 KiB of the stack that the probe copies.
+    StackTooDeep, "stack_too_deep", "outer calls are beyond the copied part of the stack";
+    /// The unwind information of a file is missing or malformed, and its code keeps no frame pointer.
+    NotUnwound, "not_unwound", "the unwind information does not lead to the caller";
+
     /// The file system's own data, such as inodes, have no path.
     FileSystemData, "file_system_data", "the file system's own data";
     /// The path is longer than the probe records: its end is shown.

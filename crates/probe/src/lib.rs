@@ -6,7 +6,7 @@
 //! for every row.
 //!
 //! The probe is not a tracer: it sums up events in the kernel and sends none of them, unless [`Options::accesses`] asks
-//! for a sample of accesses. It changes nothing that it
+//! for a sample of accesses, or [`Options::stacks`] for the stacks of tasks that wait. It changes nothing that it
 //! watches, and leaves nothing behind: the kernel removes its programs with the process.
 //!
 //! ```no_run
@@ -39,6 +39,7 @@
 //! - `record`: structures of the kernel as bytes
 //! - `table`: reading whole maps
 //! - [`accesses`]: accesses one by one, from another ring buffer
+//! - [`stacks`]: stacks of tasks that wait or evict, from a third ring buffer
 //! - `names`: records of files from the ring buffer
 //! - [`snapshot`]: the counts of a probe
 //! - [`census`]: every inode of the machine that has pages in the cache
@@ -66,11 +67,12 @@ mod probe;
 mod record;
 mod skeleton;
 pub mod snapshot;
+pub mod stacks;
 mod table;
 mod trial;
 
 pub use cachewise_kstat::{Device, Error as KernelError, Kernel, Mounts};
-pub use cachewise_model::{Counter, EvictionCause, Ledger};
+pub use cachewise_model::{Counter, EvictionCause, Ledger, StackKind};
 pub use cachewise_units::{Bytes, Pages};
 
 pub use accesses::{Access, AccessKind, Accesses};
@@ -82,5 +84,8 @@ pub use probe::{Part, Probe};
 pub use snapshot::{
     Change, Culprit, Eviction, FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row,
     Snapshot,
+};
+pub use stacks::{
+    AddressSpace, Origin, StackRecord, StackRest, StackSample, StackUnit, StackWeight, Stacks,
 };
 pub use trial::Way;

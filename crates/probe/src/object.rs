@@ -544,12 +544,21 @@ fn configure(
         .into_iter()
         .try_for_each(|map| map.set_max_entries(1))
     };
-    let sized = sized.and_then(|()| match options.accesses {
-        true => Ok(()),
-        false => maps
-            .accesses
-            .set_max_entries(cachewise_sys::page_size().bytes().0 as u32),
-    });
+    let page = cachewise_sys::page_size().bytes().0 as u32;
+    let sized = sized
+        .and_then(|()| match options.accesses {
+            true => Ok(()),
+            false => maps.accesses.set_max_entries(page),
+        })
+        .and_then(|()| {
+            if options.has_stacks() {
+                let cpus = libbpf_rs::num_possible_cpus()?;
+                return maps.stack_scratches.set_max_entries(cpus as u32);
+            }
+            maps.stacks.set_max_entries(page)?;
+            maps.stack_memories.set_max_entries(1)?;
+            maps.evictors.set_max_entries(1)
+        });
     sized.map_err(|source| Error::Map {
         operation: "size the probe's tables",
         source: source.into(),
@@ -579,6 +588,7 @@ fn configure(
     config.intervals = (rows && options.intervals).into();
     config.times = options.has_times().into();
     config.accesses = options.accesses.into();
+    config.stacks = options.has_stacks().into();
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

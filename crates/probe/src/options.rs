@@ -77,6 +77,10 @@ pub struct Options {
     /// Send accesses one by one ([`Probe::accesses`](crate::Probe::accesses)), for a simulation of other sizes of memory.
     /// Takes 8 MiB of kernel memory, and makes each request more expensive.
     pub accesses: bool,
+    /// Send the stacks of tasks at events that wait for storage, and at evictions ([`Probe::stacks`](crate::Probe::stacks)),
+    /// with [`Detail::Rows`]. Takes 16 MiB of kernel memory, and 20 KiB for each CPU; costs some 5 us for each of these
+    /// events.
+    pub stacks: bool,
     /// Count calls that remove, rename, make or truncate files ([`Snapshot::changes`](crate::Snapshot::changes)). It costs
     /// some 50 ns for each system call of the machine.
     pub changes: bool,
@@ -112,6 +116,10 @@ impl Options {
         self.times && self.detail == Detail::Rows
     }
 
+    pub(crate) fn has_stacks(&self) -> bool {
+        self.stacks && self.detail == Detail::Rows
+    }
+
     /// Returns the kernel memory that each task takes that uses files, beside that of maps and programs.
     #[must_use]
     pub const fn task_bytes() -> Bytes {
@@ -134,6 +142,7 @@ impl Options {
             outside: false,
             times: false,
             accesses: false,
+            stacks: false,
             changes: false,
             back_ends: BackEnd::ALL.into(),
         }

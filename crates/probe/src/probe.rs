@@ -20,6 +20,7 @@ use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Booked, Raw, process_key};
 use crate::skeleton::types;
 use crate::snapshot::{Change, Culprit, Eviction, Lost, ProcessId, ProcessInfo, Row, Snapshot};
+use crate::stacks::{self, StackRest, Stacks};
 use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
@@ -174,6 +175,39 @@ impl Probe {
             })
         };
         Accesses::open(open(&maps.accesses)?, open(&maps.sample)?)
+    }
+
+    /// The stacks of watched tasks from now on, with [`Options::stacks`]. Call it once: each record is read by one of
+    /// several callers.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give out its ring.
+    pub fn stacks(&self) -> Result<Stacks, Error> {
+        let map = MapHandle::try_from(&self.programs.skeleton().maps.stacks);
+        Stacks::open(map.map_err(|source| Error::Map {
+            operation: "open the ring of stacks",
+            source: source.into(),
+        })?)
+    }
+
+    /// Weights so far that no record of [`Probe::stacks`] has. Read them after the ring.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give them out.
+    pub fn stack_rest(&self) -> Result<StackRest, Error> {
+        let maps = &self.programs.skeleton().maps;
+        let mut rest = StackRest::default();
+        each(&maps.evictors, |_, value| {
+            rest.evicted.push(stacks::evicted(value)?);
+            Ok(())
+        })?;
+        if let Some(bss) = maps.bss_data.as_deref() {
+            let [outside_calls, lost] = &bss.no_stacks;
+            rest.outside_calls = stacks::weights(outside_calls);
+            rest.lost = stacks::weights(lost);
+            rest.lost_stacks = bss.lost.stacks;
+        }
+        Ok(rest)
     }
 
     /// Everything counted so far; or since the last snapshot, with [`Options::intervals`].

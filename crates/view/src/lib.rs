@@ -37,6 +37,7 @@
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `plot`: curves of latency, as SVG and as text; `miss_plot`: of miss ratios.
+//! - `flame`: stacks as folded lines and as a flame graph.
 //! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `layout`: columns and lines of
 //!   tables. `labelled`: metrics of
 //!   several objects.
@@ -47,6 +48,7 @@
 mod cell;
 mod checkup;
 mod csv_text;
+mod flame;
 mod format;
 mod json;
 mod labelled;
@@ -62,6 +64,7 @@ mod style;
 mod summary;
 
 pub use checkup::write_checkup;
+pub use flame::{FlameWeight, flame_svg, folded_stacks};
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::labelled_metrics;

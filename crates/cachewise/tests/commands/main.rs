@@ -37,6 +37,7 @@ mod run_evictions;
 mod run_follow;
 mod serve;
 mod size;
+mod stacks;
 mod stat;
 mod times;
 mod top;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         run_follow,
         serve,
         size,
+        stacks,
         stat,
         times,
         top,

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -61,6 +61,12 @@ const RULES: [Rule; 18] = [
     Rule {
         folder: "residency",
         may_import: &["units", "sys"],
+        may_be_unsafe: false,
+    },
+    // Unwinds the records of the probe, and names the calls.
+    Rule {
+        folder: "stacks",
+        may_import: &["units", "sys", "kstat", "model", "probe"],
         may_be_unsafe: false,
     },
     // A library, and the program that shows it.
@@ -126,6 +132,7 @@ const RULES: [Rule; 18] = [
             "probe",
             "residency",
             "curve",
+            "stacks",
             "view",
             "tui",
             "recording",

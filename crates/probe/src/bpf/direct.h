@@ -10,6 +10,7 @@
 struct direct {
 	struct row_key key;
 	u64 before; /* bytes of this request that were done buffered, before it came here */
+	u64 stack;  /* its id */
 	u32 write;
 	u32 pad;
 };
@@ -29,6 +30,15 @@ static __always_inline void count_direct(struct ledger *ledger, bool write, u64 
 		ADD(ledger, direct_read_requests, requests);
 		ADD(ledger, direct_read_bytes, bytes);
 	}
+}
+
+/* Sends the stack of the current call, which does direct I/O. */
+static __always_inline u64 stack_of_direct(struct task_state *state)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+
+	return stack_at(state, STACK_DIRECT, moment_of(task, syscall_nr(task, regs)));
 }
 
 /*
@@ -78,6 +88,8 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 	}
 	if (!ledger_of(task, READ(file, f_mapping, host), 0, &request.key))
 		return 0;
+	if (config.stacks && state)
+		request.stack = stack_of_direct(state);
 	request.before = done_before;
 	request.write = READ(iter, data_source);
 	if (bpf_map_update_elem(&direct_requests, &id, &request, BPF_ANY))
@@ -98,13 +110,14 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 	u64 id = (u64)iocb;
 	struct direct *request = bpf_map_lookup_elem(&direct_requests, &id);
 	struct row_key key;
-	u64 before;
+	u64 before, stack;
 	u32 write;
 	bool again;
 
 	if (!request)
 		return 0;
 	key = request->key;
+	stack = request->stack;
 	before = net ? 0 : request->before;
 	write = request->write;
 	bpf_map_delete_elem(&direct_requests, &id);
@@ -112,6 +125,7 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 		/* what io_uring reads after a file has become longer is the rest of its request */
 		again = move_directly(iocb, bytes - before);
 		count_direct(ledger_of_key(&key), write, !again, bytes - before);
+		weigh(stack, STACK_DIRECT, UNIT_BYTES, bytes - before);
 	}
 	else if (bytes < 0)
 		count_direct_failure(ledger_of_key(&key), write, iocb, bytes);
@@ -161,6 +175,8 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 	again = same_call(&state->bio, (u64)inode, serial, nr, epoch);
 	set_call(&state->bio, (u64)inode, serial, nr, epoch);
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
+	if (config.stacks)
+		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
 	return 0;
 }
 
@@ -218,6 +234,8 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 		return 0;
 	}
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
+	if (config.stacks)
+		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
 	return 0;
 }
 

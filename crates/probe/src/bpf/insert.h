@@ -68,6 +68,7 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	__sync_fetch_and_add(watch_of(READ(inode, i_ino)), 1);
 	set_call(&state->pending, m, serial, nr, state->epoch);
 	state->pending_key = *key;
+	state->pending_stack = STACK_NONE;
 	state->pending_account = account;
 	state->pending_bytes = 0;
 	state->pending_inode = READ(inode, i_ino);
@@ -172,6 +173,7 @@ ONCE int book_insert(struct task_state *state)
 		if (!state->fault_missed && lo <= state->fault_index && state->fault_index <= hi) {
 			state->fault_missed = 1;
 			ADD(ledger, fault_miss_pages, 1);
+			weigh(stack_at(state, STACK_FAULT, state->insert.moment), STACK_FAULT, UNIT_PAGES, 1);
 			pages--;
 		}
 		ADD(ledger, fault_readahead_pages, pages);
@@ -268,7 +270,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	insert->pages = pages;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	insert->target.nr = syscall_nr(task, regs);
-	if (config.times)
+	if (config.times || config.stacks)
 		insert->moment = moment_of(task, insert->target.nr);
 	if (in_uring(state, insert->target.nr) && !in_fault(state, task, m) && !is_advice_at_work(state, task) &&
 	    flight_insert(state))
@@ -293,6 +295,8 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	}
 	inside = asked_for(state, lo, hi, &from, &to);
 	again = inside ? book_again(state, from, to, insert->target.nr) : 0;
+	if (config.stacks && inside > again && !state->pending_stack)
+		state->pending_stack = stack_at(state, STACK_READ, state->insert.moment);
 	state->pending_miss += inside - again;
 	state->pending_ahead += pages - inside + again;
 	if (!inside) {
@@ -419,6 +423,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		other = on_other_side();
 		book_eviction(&key, (u64)raw_folio, other);
 		ledger = row_on(other, &key);
+		if (config.stacks)
+			stack_of_eviction(pages);
 	}
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))
 		ADD(ledger, evicted_reclaim_pages, pages);

@@ -282,6 +282,9 @@ struct pid {
 	unsigned int level; /* 0: of the first namespace; and so deep are the others */
 	struct upid numbers[0];
 } CORE;
+struct mm_struct {
+	unsigned long exec_vm; /* executable pages that are not writable */
+} CORE;
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -291,6 +294,7 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	struct task_struct *real_parent, *group_leader;
 	char comm[16];
+	struct mm_struct *mm;
 	struct fs_struct *fs;
 	struct nsproxy *nsproxy;
 	struct files_struct *files;

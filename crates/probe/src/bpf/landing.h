@@ -104,6 +104,7 @@ ONCE int cut_flight(struct task_state *state, u64 id, u64 cut)
 	ledger = ledger_of_key(&key);
 	ADD(ledger, read_unserved_pages, unserved);
 	ADD(ledger, read_missed_pages, -ahead);
+	weigh(STACK_NONE, STACK_READ, UNIT_PAGES, -ahead);
 	ADD(ledger, readahead_pages, ahead);
 	ADD(ledger, read_hit_pages, ahead - unserved);
 	ADD(ledger, unsure_reads, flight->doubtful | flight->skips);
@@ -225,6 +226,7 @@ ONCE int land_on_device(u64 id, s64 result)
 	ledger = ledger_of_key(&key);
 	none = result < 0 && (is_refusal(result) || result == -EAGAIN);
 	count_direct(ledger, flight->write, -(u64)none, moved - flight->bytes);
+	weigh(flight->stack, STACK_DIRECT, UNIT_BYTES, moved - flight->bytes);
 	if (flight->write)
 		ADD(ledger, direct_write_failed_requests, result < 0 && !none);
 	else

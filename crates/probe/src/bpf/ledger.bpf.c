@@ -22,6 +22,7 @@
 #include "prefetch.h"
 #include "again.h"
 #include "fetch.h"
+#include "stack.h"
 #include "result.h"
 #include "flight.h"
 #include "served.h"

@@ -194,6 +194,58 @@ struct access {
 	u32 kind;
 };
 
+/* Events at which a task's stack is sent, in the order of `cachewise_model::StackKind`. */
+enum stack_kind {
+	STACK_READ,	/* a read of file contents that misses, or waits for pages */
+	STACK_FAULT,	/* a fault on a mapped file that misses, or waits for pages */
+	STACK_DIRECT,	/* direct I/O */
+	STACK_SYNC,	/* fsync(2) and its kin */
+	STACK_THROTTLE, /* a writer waits as too much memory is dirty */
+	STACK_EVICTION,
+	STACK_KINDS,
+};
+enum stack_unit { UNIT_PAGES, UNIT_BYTES, UNIT_NANOSECONDS, STACK_UNITS };
+/* Ids that are no stack's: the event is in no call of a task, or the stack was lost. */
+enum no_stack { STACK_NONE, STACK_LOST, NO_STACKS };
+enum stack_origin { ORIGIN_USER, ORIGIN_KERNEL_THREAD, ORIGIN_WORKER, ORIGIN_32_BIT };
+
+#define STACK_BYTES 16384
+#define STACK_PIECE 4096 /* of the copy: it lies in one page */
+#define STACK_KERNEL_FRAMES 48
+#define STACK_FRAMES 16
+#define STACK_FRAMES_WALKED 64
+#define SIGNATURE_WORDS 32
+
+/* More weight for a stack. */
+struct stack_weight {
+	u64 id;
+	s64 weight;
+	u32 unit, kind;
+};
+
+/* The words to which a frame pointer points. */
+struct stack_frame {
+	u64 address; /* of the two others */
+	u64 next;    /* frame pointer */
+	u64 caller;  /* return address */
+};
+
+/* The stack of a task. It is sent up to the end of its copy of the user's stack. */
+struct stack_record {
+	struct stack_weight head;
+	u64 memory; /* the address of its mm_struct, which with the process's start identifies an address space */
+	u64 start;
+	u64 executable_pages; /* of the address space: they change when code is mapped */
+	u64 ip, sp, bp;
+	u32 tgid; /* as the owner of the probe sees it; 0: not in its PID namespace */
+	u32 origin, user_bytes, kernel_frames, frames;
+	char comm[16];
+	u32 padding;
+	u64 kernel[STACK_KERNEL_FRAMES];
+	struct stack_frame chain[STACK_FRAMES]; /* behind the copy */
+	u8 user[STACK_BYTES];
+};
+
 enum scope { SCOPE_SYSTEM, SCOPE_TREE };
 enum detail { DETAIL_TOTALS, DETAIL_ROWS };
 
@@ -213,6 +265,8 @@ struct config {
 	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u32 accesses;	 /* accesses are sent one by one */
+	u32 stacks;	 /* stacks of tasks are sent */
+	u32 padding;
 	u64 cgroup_id;
 };
 
@@ -226,6 +280,7 @@ struct lost {
 	u64 flights;	 /* io_uring requests whose events cannot be matched */
 	u64 processes;	 /* times that the process table was full */
 	u64 returns;	 /* calls whose return was not seen */
+	u64 stacks;	 /* stacks that found the ring full */
 };
 
 #endif

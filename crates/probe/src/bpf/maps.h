@@ -190,6 +190,7 @@ struct result {
 	u64 pos, bytes;	 /* that were booked */
 	u64 start, end;	 /* their pages */
 	u64 misses;	 /* booked */
+	u64 stack;	 /* its id */
 	u64 used;	 /* for a request of one page: it was a readahead hit */
 	u64 size;	 /* of the file, before it */
 	u32 generation;
@@ -255,7 +256,8 @@ struct flight {
 	u64 bytes, start, end;
 	u64 last; /* page that events name as its last */
 	u64 misses;
-	u32 task; /* that submitted it */
+	u64 stack; /* its id, of direct I/O */
+	u32 task;  /* that submitted it */
 	u32 doubts;
 	u8 write, splice, direct, device;
 	u8 counted;
@@ -311,6 +313,7 @@ struct task_state {
 	struct result read_result, write_result;
 	struct reach reach;
 	struct recent recent[RECENT];
+	u64 pending_stack; /* its id */
 	u64 pending_account, pending_pos, pending_bytes; /* 0 bytes: not known */
 	/* the latest request of io_submit(2) */
 	struct aio_read aio;
@@ -341,7 +344,10 @@ struct task_state {
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 	/* moments: the latest insert of pages that come back, and of pages that are fetched, with the time since then */
 	u64 back_at, fetch_at, fetch_since, fetch_cpu;
-	u32 throttled, padding_of_throttled;
+	u32 throttled;
+	/* the latest stack that was sent, and the call or fault of it */
+	u32 stack_kind;
+	u64 stack, stack_moment;
 };
 
 struct {

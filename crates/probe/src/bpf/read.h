@@ -54,6 +54,7 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 		state->read_misses += miss;
 	}
 	tally->misses = miss;
+	weigh(state->pending_stack, STACK_READ, UNIT_PAGES, miss);
 	tally->ahead = state->pending_ahead;
 	state->pending_miss -= miss;
 	state->pending_ahead = 0;
@@ -121,6 +122,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		ADD(ledger, read_hit_pages, pages - state->pending_miss);
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
+		weigh(state->pending_stack, STACK_READ, UNIT_PAGES, state->pending_miss);
 		access_pages(state->pending.mapping, state->pending_lo, state->pending_hi, ACCESS_READ);
 		mapping = PLAIN(address_space, (void *)state->pending.mapping);
 		state->read_result.call = state->pending;
@@ -132,6 +134,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		state->read_result.start = state->pending_lo;
 		state->read_result.end = state->pending_hi;
 		state->read_result.misses = state->pending_miss;
+		state->read_result.stack = state->pending_stack;
 	} else if (call_kind(state->pending.nr) & CALL_READ && state->read_result.open &&
 		   same_call(&state->read_result.call, state->pending.mapping, state->pending.serial,
 			     state->pending.nr, state->pending.epoch)) {
@@ -140,6 +143,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 		state->read_result.misses += state->pending_miss;
+		weigh(state->pending_stack, STACK_READ, UNIT_PAGES, state->pending_miss);
 	} else {
 		/* the rest of a call in chunks that ended short, or readahead without a read */
 		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
@@ -352,8 +356,10 @@ done:
 commit:
 	if (state->pending.mapping == m)
 		pending_commit(state, &read->tally);
-	if (read->tally.misses && state->read_result.open && state->read_result.call.serial == serial)
+	if (read->tally.misses && state->read_result.open && state->read_result.call.serial == serial) {
 		state->read_result.misses += read->tally.misses;
+		state->read_result.stack = state->pending_stack;
+	}
 	if (read->tally.reached | read->tally.misses | read->tally.ahead) {
 		read->mapping = m;
 		read->call = state->read;

@@ -118,6 +118,7 @@ ONCE int settle_read(struct task_state *state)
 	/* what came in and was not reached came in ahead */
 	ADD(ledger, read_missed_pages, reach->missed - request->misses);
 	ADD(ledger, readahead_pages, request->misses - reach->missed);
+	weigh(request->stack, STACK_READ, UNIT_PAGES, reach->missed - request->misses);
 	ADD(ledger, read_hit_pages, request->misses - reach->missed - unserved);
 	ADD(ledger, readahead_hit_pages, -reach->used);
 	ADD(ledger, unsure_reads, calls_since > 1);
@@ -185,7 +186,7 @@ static __always_inline void open_result(struct result *result, struct inode *ino
 	result->inode_number = READ(inode, i_ino);
 	result->generation = READ(inode, i_generation);
 	result->account = account;
-	result->misses = result->used = 0;
+	result->misses = result->used = result->stack = 0;
 	result->size = READ(inode, i_size);
 	result->left = left[watch_slot(result->inode_number)];
 	result->open = 1;

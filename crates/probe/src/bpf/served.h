@@ -284,6 +284,8 @@ ONCE int flight_insert(struct task_state *state)
 	if (!flight || (!at->announced && (flight->selects || (flight->at_position && !is_where_it_was(flight, id)))))
 		doubt_flights(state, ledger);
 	ADD(ledger, read_missed_pages, missed);
+	if (config.stacks && missed)
+		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, missed);
 	ADD(ledger, read_hit_pages, -missed);
 	ADD(ledger, readahead_wasted_pages, inside - missed);
 	ADD(ledger, readahead_pages, insert->pages - missed);
@@ -335,6 +337,8 @@ ONCE int flight_cancel(struct task_state *state)
 	ahead_take(of, lo, hi);
 	ledger = ledger_of(task, READ(of, host), 0, &key);
 	ADD(ledger, read_missed_pages, -inside);
+	if (config.stacks && inside)
+		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, -inside);
 	ADD(ledger, read_hit_pages, inside);
 	ADD(ledger, readahead_pages, inside - pages);
 	ADD(ledger, readahead_cancelled_pages, pages);

@@ -126,6 +126,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 		state->read_result.start = read->start;
 		state->read_result.end = read->end;
 		state->read_result.misses = read->tally.misses;
+		state->read_result.stack = state->pending_stack;
 		settle_read(state);
 	}
 	return 0;

@@ -115,6 +115,10 @@ ONCE int book_submitted(struct task_state *state)
 	if (flight->device) {
 		flight->counted = 1;
 		count_direct(ledger, flight->write, 1, flight->bytes);
+		if (config.stacks) {
+			flight->stack = stack_of_direct(state);
+			weigh(flight->stack, STACK_DIRECT, UNIT_BYTES, flight->bytes);
+		}
 	} else if (flight->write) {
 		book_written(ledger, flight);
 	} else {

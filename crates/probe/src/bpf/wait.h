@@ -26,6 +26,8 @@ struct timing {
 	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
 	u32 cause;
 	u32 off;
+	u64 stack; /* of the wait, by its id */
+	u64 stack_kind;
 	u64 spent[TIMES_COUNT];
 };
 
@@ -101,6 +103,7 @@ struct wait {
 	u64 mapping; /* of the file that it is for; 0: none, or not known */
 	u32 cause;
 	u32 uninterruptible;
+	u64 stack, stack_kind;
 };
 
 /* A read of file contents waits: for pages that it inserted itself, or for those of others. */
@@ -257,8 +260,10 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 	if (charged > on_cpu)
 		other += charged - on_cpu;
 	spend(timing, TIME_run_queue_seconds, queued);
-	if (waited > other)
+	if (waited > other) {
 		spend(timing, timing->cause, waited - other);
+		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, waited - other);
+	}
 }
 
 static __always_inline void note_life(struct timing *timing, u64 now)
@@ -293,6 +298,7 @@ static __always_inline struct timing *begin_timing(struct task_struct *task)
 	if (timing->alive < owner.since)
 		timing->alive = owner.since;
 	timing->cause = TIME_waited_other_seconds;
+	timing->stack_kind = STACK_KINDS;
 	return timing;
 }
 
@@ -308,6 +314,54 @@ static __always_inline void end_timing(struct task_struct *task, struct task_sta
 	/* the kernel has added up its CPU time only now */
 	if (state)
 		settle(task, state, true);
+}
+
+/* Sends the stack of a wait that begins, if it is for storage and its call or fault has sent none. */
+ONCE int stack_of_wait(struct task_state *state, struct wait *wait)
+{
+	CURRENT(trusted, task);
+	u32 nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted)), kind = STACK_KINDS;
+	u64 moment = moment_of(task, nr);
+
+	if (!wait)
+		return 0;
+	switch (wait->cause) {
+	case TIME_waited_missed_seconds:
+	case TIME_waited_in_flight_seconds:
+		kind = STACK_READ;
+		break;
+	case TIME_waited_refault_seconds:
+		kind = state && state->fault_mapping && in_fault(state, task, state->fault_mapping) ? STACK_FAULT :
+												      STACK_READ;
+		break;
+	case TIME_waited_fault_seconds:
+		kind = STACK_FAULT;
+		break;
+	case TIME_waited_direct_seconds:
+		kind = STACK_DIRECT;
+		break;
+	case TIME_waited_sync_seconds:
+		kind = STACK_SYNC;
+		break;
+	case TIME_waited_throttle_seconds:
+		kind = STACK_THROTTLE;
+		break;
+	}
+	wait->stack_kind = kind;
+	if (kind == STACK_KINDS)
+		return 0;
+	/* the others raise no count that tells one call from the next; so does splice(2) */
+	if (state && kind <= STACK_DIRECT && nr != NR_splice && state->stack_kind == kind &&
+	    state->stack_moment == moment && state->stack)
+		wait->stack = state->stack;
+	else
+		wait->stack = send_stack(kind);
+	if (state) {
+		state->stack = wait->stack;
+		state->stack_kind = kind;
+		state->stack_moment = moment;
+	}
+	return 0;
 }
 
 /* The current task gives up its CPU. */
@@ -341,6 +395,11 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		wait.uninterruptible = prev_state & TASK_UNINTERRUPTIBLE;
 		wait.cause = find_wait(state, &wait);
 	}
+	wait.stack_kind = STACK_KINDS;
+	if (config.stacks)
+		stack_of_wait(state, &wait);
+	timing->stack = wait.stack;
+	timing->stack_kind = wait.stack_kind;
 	if (wait.cause < FIRST_TIME_OF_NO_FILE) {
 		if (!wait.mapping) {
 			book_spent(task, timing, true);
@@ -435,7 +494,10 @@ static __always_inline void settle_times(struct task_struct *task)
 	now = bpf_ktime_get_ns();
 	if (timing->off && !(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
 		/* the end of its wait may come at this moment: a time belongs to the one who takes it */
-		spend(timing, timing->cause, now - __sync_lock_test_and_set(&timing->since, now));
+		u64 time = now - __sync_lock_test_and_set(&timing->since, now);
+
+		spend(timing, timing->cause, time);
+		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, time);
 	}
 	divide(task, timing);
 	note_life(timing, now);

@@ -6,7 +6,7 @@ use cachewise_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::{evictions, times};
+use super::{evictions, stacks, times};
 use crate::json::Object;
 
 /// The whole document.
@@ -75,6 +75,7 @@ pub(super) fn json(interval: &Interval, diagnosis: &Diagnosis) -> Json {
         .set("cgroups", cgroups.collect::<Json>())
         .set("devices", devices.collect::<Json>())
         .set("evictions", evictions::evictions_json(interval))
+        .set("stacks", stacks::json(interval))
         .set("times", times::json(interval))
         .set("surroundings", surroundings.finish())
         .set("laws", laws(interval).iter().map(law).collect::<Json>())

@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`write_report`], [`ReportOptions`]: the entry point.
 //! - `text`: the parts for people in their order. `times`: the use of time. `classes`: requests by class. `tables`, `ranked`:
-//!   files, processes, control groups. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
+//!   files, processes, control groups. `stacks`: code that waits. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -21,6 +21,7 @@ mod options;
 mod ranked;
 mod records;
 mod row_checks;
+mod stacks;
 pub(crate) mod tables;
 mod text;
 mod times;

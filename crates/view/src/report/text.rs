@@ -5,7 +5,7 @@ use cachewise_model::{
 };
 
 use super::options::ReportOptions;
-use super::{classes, closing, evictions, row_checks, tables, times};
+use super::{classes, closing, evictions, row_checks, stacks, tables, times};
 use crate::cell::wrapped;
 use crate::number::value_text;
 
@@ -20,6 +20,7 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
         tables::processes(interval, TablePlace::Run, options),
         tables::cgroups(interval, TablePlace::Run, options),
         evictions::text(interval, options),
+        stacks::text(interval, options),
         [
             closing::findings(diagnosis, style),
             closing::verdict(interval, diagnosis, style),

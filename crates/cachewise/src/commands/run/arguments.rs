@@ -1,10 +1,12 @@
 //! Arguments of `cachewise run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use cachewise_model::Condition;
 use cachewise_probe::Options;
 use cachewise_units::Period;
+use cachewise_view::FlameWeight;
 use clap::Args;
 use clap::error::ErrorKind;
 
@@ -28,6 +30,7 @@ const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
     cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
     cachewise run -o report.json -- make -j8\n  \
     cachewise run -p 1234 -d 10\n  \
+    cachewise run --stacks --flamegraph flame.svg -- ./server --once\n  \
     cachewise run --fail-if 'fetched_bytes > 100M' --fail-if 'reuse_ratio < 90%' -- make test"
 )]
 pub struct Run {
@@ -64,12 +67,51 @@ pub struct Run {
     /// Check each file, process and control group against independent counts, and show the checks.
     #[arg(short, long)]
     pub verbose: bool,
+    /// Show the code that waits for storage or evicts: user and kernel stacks of missed reads and faults, direct I/O, fsync,
+    /// throttled writes and evictions.
+    #[arg(long)]
+    pub stacks: bool,
+    /// Write the stacks to this file, one a line, for programs that draw flame graphs; implies --stacks.
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Write a flame graph to this file (SVG); implies --stacks.
+    #[arg(long, value_name = "FILE")]
+    pub flamegraph: Option<PathBuf>,
+    /// Weight of stacks in --folded and --flamegraph: waited time, pages, or bytes.
+    #[arg(long, value_name = "WEIGHT", default_value = "time")]
+    pub stack_weight: StackWeight,
     /// Omit the arguments of the command from the report: they may hold secrets.
     #[arg(long)]
     pub redact_args: bool,
 }
 
+/// Weight of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum StackWeight {
+    /// Microseconds that tasks waited.
+    Time,
+    /// Pages that missed or were evicted.
+    Pages,
+    /// Bytes of these pages and of direct I/O.
+    Bytes,
+}
+
+impl StackWeight {
+    pub fn get(self) -> FlameWeight {
+        match self {
+            StackWeight::Time => FlameWeight::Time,
+            StackWeight::Pages => FlameWeight::Pages,
+            StackWeight::Bytes => FlameWeight::Bytes,
+        }
+    }
+}
+
 impl Run {
+    /// Whether stacks are wanted, in the report or in a file.
+    pub fn wants_stacks(&self) -> bool {
+        self.stacks || self.folded.is_some() || self.flamegraph.is_some()
+    }
+
     /// Arguments that run `command` with the default options.
     pub fn of(command: Vec<OsString>) -> Run {
         Run {
@@ -84,6 +126,10 @@ impl Run {
             prepare: None,
             yes: false,
             verbose: false,
+            stacks: false,
+            folded: None,
+            flamegraph: None,
+            stack_weight: StackWeight::Time,
             redact_args: false,
         }
     }

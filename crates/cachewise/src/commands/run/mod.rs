@@ -4,12 +4,14 @@
 //! - `checks`: rows against independent counts, with -v
 //! - `estimate`: the same from procfs, where there is no probe
 //! - `room`: kernel memory for the rows, checked beforehand
+//! - `stacks`: code that waits for storage, with --stacks
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod arguments;
 mod checks;
 mod estimate;
 mod room;
+mod stacks;
 mod surroundings;
 mod verify;
 
@@ -37,6 +39,7 @@ use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
 pub fn run(arguments: Run) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
+    let stack_files = stacks::Files::open(&arguments)?;
     let selected = Selected {
         pids: arguments.selection.select(&kernel)?.roots(&kernel)?,
         ..Selected::default()
@@ -47,6 +50,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         outside: arguments.verbose,
         times: true,
         changes: arguments.verify,
+        stacks: arguments.wants_stacks(),
         ..selected.options(&kernel, Scope::Children, Detail::Rows)?
     };
     room::check(&options, &kernel)?;
@@ -63,6 +67,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         }
         // An estimate would be of another process.
         Err(error @ cachewise_probe::Error::PidNamespace) => return Err(error.into()),
+        Err(error) if arguments.wants_stacks() => {
+            bail!("--stacks needs the probe: {}", machine::why_no_probe(error))
+        }
         Err(error) => {
             let note = machine::why_estimates(error);
             // CSV and OpenMetrics have no place for it, and on their own stream it would spoil them.
@@ -77,6 +84,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             None
         }
     };
+    let mut watcher = match &probe {
+        Some(probe) if arguments.wants_stacks() => Some(stacks::Watcher::start(probe)?),
+        _ => None,
+    };
     let mut groups = probe.is_some().then(|| Groups::open(&kernel));
     let before = checks::Before::now(&kernel);
     let mut devices = Devices::open(&kernel);
@@ -90,7 +101,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             if arguments.redact_args {
                 redact_arguments(&mut interval.run_mut().command);
             }
-            let end_threads = || probe.as_mut().is_some_and(Probe::end_thread);
+            let end_threads = || {
+                let ended = watcher.as_mut().is_some_and(stacks::Watcher::end_thread);
+                probe.as_mut().is_some_and(Probe::end_thread) || ended
+            };
             let command = || child::command(&arguments.command);
             match child::run(&kernel, command, end_threads) {
                 Ok(course) => course,
@@ -149,13 +163,24 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         None => estimate::fill(&mut interval, &course),
     }
     interval.run_mut().surroundings = surroundings::of(&interval, &course, &kernel);
+    let collector = match (watcher, &probe) {
+        (Some(watcher), Some(probe)) => Some(watcher.finish(probe)?),
+        _ => None,
+    };
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
+    if let Some(collector) = collector {
+        stacks::fill(&mut interval, collector);
+    }
     if arguments.verify {
         interval.run_mut().verification =
             Some(verify::verify(&arguments, &interval, &changes, &kernel));
     }
     let diagnosis = Diagnosis::of(&interval);
+    if let Err(error) = stack_files.write(&interval, &arguments) {
+        // The report and the command's exit status are not to be lost with it.
+        tell(&explain(&error));
+    }
     finish(sink, &interval, &diagnosis, &arguments)
 }
 

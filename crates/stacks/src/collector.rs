@@ -1,0 +1,188 @@
+//! Takes records while a program runs, and makes the stacks of the report at its end.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use cachewise_kstat::Kernel;
+use cachewise_model::{Frame, Reason, Stack, Stacks, Weight};
+use cachewise_probe::{AddressSpace, Origin, StackRecord, StackRest, StackSample};
+use cachewise_units::{Bytes, Pages};
+use framehop::x86_64::CacheX86_64;
+
+use crate::address::Address;
+use crate::library;
+use crate::module::Modules;
+use crate::perf_map::PerfMap;
+use crate::space::Space;
+use crate::symbols::{self, Names};
+use crate::table::{Key, Sum, Table};
+use crate::unwind::{Calls, unwind};
+
+/// Address spaces whose mappings are kept; the others are read again when they send a stack.
+const MAX_SPACES: usize = 1024;
+
+/// Processes whose users are kept.
+const MAX_USERS: usize = 16_384;
+
+/// Functions through which the kernel calls the probe: no part of what a task does.
+const OF_THE_PROBE: [&str; 5] = [
+    "bpf_",
+    "__bpf_",
+    "__traceiter_",
+    "stack_trace_save",
+    "__sched_switch",
+];
+
+/// Stacks as they come.
+pub struct Collector {
+    kernel: Kernel,
+    modules: Modules,
+    spaces: HashMap<AddressSpace, Space>,
+    /// The users of processes whose mappings were read.
+    users: HashMap<u32, u32>,
+    cache: CacheX86_64,
+    table: Table,
+}
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collector").finish_non_exhaustive()
+    }
+}
+
+impl Collector {
+    /// A collector without stacks, which finds processes below this kernel's roots.
+    #[must_use]
+    pub fn new(kernel: Kernel) -> Self {
+        Collector {
+            kernel,
+            modules: Modules::default(),
+            spaces: HashMap::new(),
+            users: HashMap::new(),
+            cache: CacheX86_64::new(),
+            table: Table::default(),
+        }
+    }
+
+    /// Takes a record. Its process is looked at now, so that the sooner it is taken, the more is known of it.
+    pub fn take(&mut self, record: &StackRecord) {
+        match record {
+            StackRecord::Weight(weight) => self.table.weigh(weight),
+            StackRecord::Sample(sample) => {
+                let key = self.key(sample);
+                self.table.enter(sample.id, key);
+            }
+        }
+    }
+
+    /// Takes the weights that no record has, after the last record.
+    pub fn take_rest(&mut self, rest: &StackRest) {
+        for weight in &rest.evicted {
+            self.table.weigh(weight);
+        }
+        for weight in &rest.outside_calls {
+            self.table.weigh_unknown(weight, Reason::OutsideCall);
+        }
+        for weight in &rest.lost {
+            self.table.weigh_unknown(weight, Reason::StackLost);
+        }
+        self.table.lost += rest.lost_stacks;
+    }
+
+    fn key(&mut self, sample: &StackSample) -> Key {
+        let calls = match sample.origin {
+            Origin::User => self.calls(sample),
+            Origin::KernelThread => Calls::without(Reason::KernelThread),
+            Origin::Worker => Calls::without(Reason::IoUringWorker),
+            Origin::Program32Bit => Calls::without(Reason::Program32Bit),
+        };
+        // Of a return address the byte before it is in the call.
+        let kernel = sample.kernel.iter().enumerate();
+        let kernel = kernel.map(|(depth, at)| Address::Kernel(at - u64::from(depth > 0)));
+        Key {
+            kind: sample.kind,
+            command: sample.command.clone(),
+            addresses: kernel.chain(calls.addresses).collect(),
+            cut: calls.cut,
+        }
+    }
+
+    fn calls(&mut self, sample: &StackSample) -> Calls {
+        if self.spaces.len() >= MAX_SPACES && !self.spaces.contains_key(&sample.space) {
+            self.spaces.clear();
+        }
+        if self.users.len() >= MAX_USERS {
+            self.users.clear();
+        }
+        let space = self
+            .spaces
+            .entry(sample.space)
+            .or_insert_with(|| Space::new(sample.pid));
+        if space.is_older_than(sample.executable_pages) {
+            space.read(&self.kernel, &mut self.modules, sample.executable_pages);
+        }
+        if !space.is_unknown()
+            && let Entry::Vacant(unknown) = self.users.entry(sample.pid)
+            && let Ok(user) = self.kernel.process_uid(sample.pid)
+        {
+            unknown.insert(user);
+        }
+        if space.is_unknown() {
+            return Calls::without(Reason::MappingsGone);
+        }
+        let calls = unwind(space, &mut self.cache, sample);
+        if !calls.left_code || !space.may_be_read() {
+            return calls;
+        }
+        space.read(&self.kernel, &mut self.modules, sample.executable_pages);
+        unwind(space, &mut self.cache, sample)
+    }
+
+    /// Names all calls; also returns the number of stacks that were lost.
+    #[must_use]
+    pub fn finish(self) -> (Stacks, u64) {
+        let lost = self.table.lost;
+        let stacks: Vec<(Key, Sum)> = self.table.into_stacks().collect();
+        let addresses: BTreeSet<Address> = stacks
+            .iter()
+            .flat_map(|(key, _)| key.addresses.iter().copied())
+            .collect();
+        let names = symbols::look_up(&addresses, &self.modules, |pid| {
+            let user = self.users.get(&pid)?;
+            Some(PerfMap::of(&self.kernel, pid, *user))
+        });
+        let stacks = stacks.into_iter().map(|(key, sum)| named(key, sum, &names));
+        let stacks = stacks.filter(|stack| !stack.weight.is_nothing()).collect();
+        (Stacks { stacks }, lost)
+    }
+}
+
+fn named(key: Key, sum: Sum, names: &Names) -> Stack {
+    let calls = key
+        .addresses
+        .iter()
+        .filter_map(|address| names.get(address));
+    let mut frames: Vec<Frame> = calls.flatten().cloned().collect();
+    let is_of_the_probe = |frame: &Frame| {
+        frame.is_kernel
+            && frame.function.as_deref().is_some_and(|function| {
+                OF_THE_PROBE.iter().any(|start| function.starts_with(start))
+            })
+    };
+    let own = frames.iter().rposition(is_of_the_probe);
+    frames.drain(..own.map_or(0, |last| last + 1));
+    library::mark(&mut frames);
+    let positive = |sum: i64| u64::try_from(sum).unwrap_or(0);
+    Stack {
+        kind: key.kind,
+        command: key.command,
+        frames,
+        cut: key.cut,
+        weight: Weight {
+            pages: Pages(positive(sum.pages)),
+            bytes: Bytes(positive(sum.bytes)),
+            waited: Duration::from_nanos(positive(sum.nanoseconds)),
+        },
+    }
+}

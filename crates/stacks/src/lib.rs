@@ -1,0 +1,32 @@
+//! Where in a program the waits for storage come from: the stacks that a probe sends, unwound, added up and named.
+//!
+//! A [`Collector`] takes records while the program runs: unwinding needs the files that a process has mapped, and a process
+//! that has ended has none. Symbols are looked up at the end, once for each address, in the files that it has kept open.
+//!
+//! # Bounds
+//! Memory is bounded by the numbers of modules, address spaces, calls and distinct stacks below. Weights beyond them are on
+//! stacks without calls, so that sums hold.
+//!
+//! # Layout
+//! - `module`: a mapped file: its segments and unwind information
+//! - `space`: the mapped code of an address space
+//! - `unwind`: from registers and a copy of the stack to addresses
+//! - `table`: equal stacks, added up
+//! - `collector`: all of it together
+//! - `perf_map`: names of code that a JIT compiler made
+//! - `symbols`: from addresses to functions, files and lines
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![forbid(unsafe_code)]
+
+mod address;
+mod collector;
+mod library;
+mod module;
+mod perf_map;
+mod space;
+mod symbols;
+mod table;
+mod unwind;
+
+pub use collector::Collector;

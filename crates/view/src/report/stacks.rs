@@ -1,0 +1,239 @@
+//! Code that waited for storage or evicted pages: the functions that weigh most, and all stacks as JSON.
+
+use std::cmp::Reverse;
+
+use cachewise_model::{Frame, Interval, Place, Stack, StackKind, Stacks, Weight, escaped};
+use serde_json::{Value as Json, json};
+
+use super::options::ReportOptions;
+use crate::number::{grouped, share};
+use crate::sheet::{Sheet, SheetCell, SheetColumn};
+
+const COLUMNS: [SheetColumn; 7] = [
+    SheetColumn::new("event", "EVENT", false, "The event"),
+    SheetColumn::new("waited_seconds", "WAITED", true, "Time that tasks waited"),
+    SheetColumn::new("pages", "PAGES", true, "Pages that missed or were evicted"),
+    SheetColumn::new("bytes", "BYTES", true, "Bytes that direct I/O moved"),
+    SheetColumn::new(
+        "share_ratio",
+        "SHARE",
+        true,
+        "Share of the event's time, or of its bytes or pages",
+    ),
+    SheetColumn::new(
+        "function",
+        "FUNCTION",
+        false,
+        "The program's innermost function",
+    ),
+    SheetColumn::new(
+        "place",
+        "WHERE",
+        false,
+        "File and line of the call, or the program or library",
+    ),
+];
+
+/// The table of functions; empty if stacks were not requested or nothing waited.
+pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
+    let Some(stacks) = &interval.run().stacks else {
+        return String::new();
+    };
+    let places = stacks.places(interval.page().get());
+    let heading = options.style.bold("code that waits for storage or evicts");
+    if places.is_empty() {
+        return format!(
+            "{heading}\n    no read or fault missed, nothing waited and nothing was evicted\n"
+        );
+    }
+    let mut sheet = Sheet::new(&COLUMNS);
+    let mut omitted = 0;
+    for kind in StackKind::ALL {
+        let total = stacks.total(kind);
+        let of_kind = places.iter().filter(|place| place.kind == kind);
+        let shown = of_kind.clone().take(options.top);
+        sheet.rows.extend(shown.map(|place| row(place, &total)));
+        omitted += of_kind.skip(options.top).count();
+    }
+    let mut text = format!("{heading}\n{}", sheet.table(options.style));
+    if omitted > 0 {
+        text += &format!("    {} more: --top N shows more\n", grouped(omitted as u64));
+    }
+    text
+}
+
+fn row(place: &Place, total: &Weight) -> Vec<SheetCell> {
+    let weight = &place.weight;
+    let number = |number: u64, text: String| match number {
+        0 => SheetCell::number(0, ""),
+        _ => SheetCell::number(number, text),
+    };
+    let seconds = weight.waited.as_secs_f64();
+    let part = share_of(weight, total);
+    let (function, at) = match place.unknown {
+        None => (
+            place.frame.function.clone().unwrap_or_default(),
+            place_text(&place.frame),
+        ),
+        Some(why) => ("?".to_owned(), why.words().to_owned()),
+    };
+    vec![
+        SheetCell::text(place.kind.words()),
+        match place.kind.waits() && seconds > 0.0 {
+            true => SheetCell::number(seconds, format!("{seconds:.3} s")),
+            false => SheetCell::number(seconds, ""),
+        },
+        number(weight.pages.0, grouped(weight.pages.0)),
+        number(weight.bytes.0, weight.bytes.to_string()),
+        SheetCell::number(part, share(part)),
+        SheetCell::text(function),
+        SheetCell::text(at),
+    ]
+}
+
+/// By time; where nothing waited, by bytes or pages.
+fn share_of(weight: &Weight, total: &Weight) -> f64 {
+    let ratio = |part: f64, whole: f64| (whole > 0.0).then_some(part / whole);
+    ratio(weight.waited.as_secs_f64(), total.waited.as_secs_f64())
+        .or_else(|| ratio(weight.bytes.0 as f64, total.bytes.0 as f64))
+        .or_else(|| ratio(weight.pages.0 as f64, total.pages.0 as f64))
+        .unwrap_or(0.0)
+}
+
+/// `src/load.c:42`; without debug information the program or library.
+fn place_text(frame: &Frame) -> String {
+    let path = frame.file.as_ref().or(frame.module.as_ref());
+    let path = path.map(|path| escaped(path.as_os_str()).into_owned());
+    match (path, frame.line) {
+        (Some(path), Some(line)) => format!("{path}:{line}"),
+        (Some(path), None) => path,
+        (None, _) => String::new(),
+    }
+}
+
+/// Every stack as an object, the heaviest first; null if they were not requested.
+pub(super) fn json(interval: &Interval) -> Json {
+    let Some(Stacks { stacks }) = &interval.run().stacks else {
+        return Json::Null;
+    };
+    let page = interval.page().get();
+    let mut stacks: Vec<&Stack> = stacks.iter().collect();
+    stacks.sort_by_key(|stack| (stack.kind, Reverse(stack.weight.rank(page))));
+    let stacks = stacks.into_iter().map(|stack| {
+        let own = stack.own().filter(|frame| frame.function.is_some());
+        let own = own.and_then(|own| {
+            stack
+                .frames
+                .iter()
+                .position(|frame| std::ptr::eq(frame, own))
+        });
+        json!({
+            "event": stack.kind.id(),
+            "command": stack.command,
+            "pages": stack.weight.pages.0,
+            "bytes": stack.weight.bytes.0,
+            "waited_seconds": stack.weight.waited.as_secs_f64(),
+            "own_frame": own,
+            "unknown_code": stack.cut.map(cachewise_model::Reason::code),
+            "frames": stack.frames.iter().map(frame).collect::<Json>(),
+        })
+    });
+    stacks.collect()
+}
+
+fn frame(frame: &Frame) -> Json {
+    let text = |path: &std::path::PathBuf| escaped(path.as_os_str()).into_owned();
+    json!({
+        "function": frame.function,
+        "file": frame.file.as_ref().map(text),
+        "line": frame.line,
+        "module": frame.module.as_ref().map(text),
+        "kernel": frame.is_kernel,
+        "inlined": frame.is_inlined,
+        "library": frame.is_library,
+        "unknown_code": frame.unknown.map(cachewise_model::Reason::code),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cachewise_model::Reason;
+    use cachewise_units::Pages;
+
+    use super::super::sample;
+    use super::*;
+
+    fn stack(function: &str, pages: u64, millis: u64) -> Stack {
+        let own = Frame {
+            function: Some(function.to_owned()),
+            file: Some("src/load.c".into()),
+            line: Some(42),
+            module: Some("/usr/bin/load".into()),
+            ..Frame::default()
+        };
+        Stack {
+            kind: StackKind::Read,
+            command: "load".to_owned(),
+            frames: vec![own],
+            cut: None,
+            weight: Weight {
+                pages: Pages(pages),
+                waited: Duration::from_millis(millis),
+                ..Weight::default()
+            },
+        }
+    }
+
+    fn report(stacks: Vec<Stack>) -> Interval {
+        let mut interval = sample::cold();
+        interval.run_mut().stacks = Some(Stacks { stacks });
+        interval
+    }
+
+    #[test]
+    fn text_has_functions_by_time_and_says_what_is_unknown() {
+        let lost = Stack {
+            frames: Vec::new(),
+            cut: Some(Reason::StackLost),
+            ..stack("", 100, 250)
+        };
+        let interval = report(vec![
+            stack("load\u{1b}", 1000, 700),
+            lost,
+            stack("other", 2, 50),
+        ]);
+        let options = ReportOptions {
+            top: 2,
+            ..ReportOptions::default()
+        };
+        assert_eq!(
+            text(&interval, options),
+            "code that waits for storage or evicts\n\
+             EVENT          WAITED  PAGES  BYTES   SHARE  FUNCTION  WHERE\n\
+             missed reads  0.700 s  1,000         70.0 %  load\\x1b  src/load.c:42\n\
+             missed reads  0.250 s    100         25.0 %  ?         the stack was lost\n    \
+             1 more: --top N shows more\n"
+        );
+        assert_eq!(text(&sample::cold(), options), "", "not requested");
+    }
+
+    #[test]
+    fn json_has_every_stack_with_frames_and_codes() {
+        assert_eq!(json(&sample::cold()), Json::Null, "not requested");
+        let lost = Stack {
+            frames: Vec::new(),
+            cut: Some(Reason::StackLost),
+            ..stack("", 1, 1)
+        };
+        let json = json(&report(vec![lost, stack("load", 10, 700)]));
+        assert_eq!(json[0]["pages"], 10, "the heaviest is the first");
+        assert_eq!(json[0]["event"], "read");
+        assert_eq!(json[0]["own_frame"], 0);
+        assert_eq!(json[0]["frames"][0]["function"], "load");
+        assert_eq!(json[0]["frames"][0]["line"], 42);
+        assert_eq!(json[1]["unknown_code"], "stack_lost");
+        assert_eq!(json[1]["own_frame"], Json::Null, "no call is known");
+    }
+}
