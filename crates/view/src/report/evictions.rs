@@ -55,15 +55,21 @@ fn lines(interval: &Interval) -> Vec<(u64, String)> {
     let line = |(pages, same): (u64, Vec<&Eviction>)| {
         let first = same.first()?;
         let line = format!(
-            "{} ({}): {} pages of {}",
-            culprit(first.culprit.as_ref()),
-            first.cause.words(),
+            "{}: {} pages of {}",
+            culprit_text(first),
             grouped(pages),
             files(interval, &same),
         );
         Some((pages, line))
     };
     sums.into_iter().filter_map(line).collect()
+}
+
+/// The process that evicted, and the cause: `tar, 4242 (group limit)`.
+#[must_use]
+pub fn culprit_text(eviction: &Eviction) -> String {
+    let culprit = culprit(eviction.culprit.as_ref());
+    format!("{culprit} ({})", eviction.cause.words())
 }
 
 /// The process as `tar, 4242`; kernel threads have no other name.

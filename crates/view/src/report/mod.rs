@@ -29,7 +29,7 @@ mod times;
 pub use closing::{finding_figure, folded_text, lost_text};
 pub use document::{backend_json, findings_json, lost_json};
 pub(crate) use evictions::text as evictions_text;
-pub use evictions::{evicted_by, evictions_json};
+pub use evictions::{culprit_text, evicted_by, evictions_json};
 pub use options::ReportOptions;
 
 #[cfg(test)]

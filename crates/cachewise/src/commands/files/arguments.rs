@@ -30,6 +30,7 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
     cachewise files /var/lib/db/*.ibd --histogram\n  \
     cachewise files -x --tree --depth 2 /var\n  \
     cachewise files -p 1234\n  \
+    cachewise files --evicted --culprits night.rec\n  \
     cachewise files --fail-below 0.9 /srv/index && echo warm\n  \
     cachewise files --all --ncdu -o cache.json && ncdu -f cache.json"
 )]
@@ -48,6 +49,9 @@ pub struct Files {
     /// Show the files of the machine that were fully evicted: no page is resident, but evicted pages are remembered.
     #[arg(long, conflicts_with_all = ["paths", "pid", "cgroup", "unit", "container", "program", "only_cached", "fail_below"])]
     pub evicted: bool,
+    /// Name the process that evicted most of each file, from a recording made meanwhile by `cachewise record`.
+    #[arg(long, value_name = "RECORDING", requires = "evicted")]
+    pub culprits: Option<PathBuf>,
 
     /// Show sums by directory instead of files; --sort and --top apply to directories.
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program", "evicted"])]
@@ -202,6 +206,7 @@ impl Files {
             &FILE_COLUMNS
         };
         let strip = self.histogram.then_some("histogram");
+        let note = self.culprits.is_some().then_some("note");
         let (last, first) = ids
             .split_last()
             .map_or((None, ids), |(last, first)| (Some(*last), first));
@@ -209,6 +214,7 @@ impl Files {
             .iter()
             .copied()
             .chain(strip)
+            .chain(note)
             .chain(last)
             .filter_map(cachewise_model::field)
             .collect()

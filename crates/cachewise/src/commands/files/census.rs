@@ -13,6 +13,7 @@ use cachewise_units::{Bytes, Pages};
 
 use super::arguments::Files;
 use super::counting::Answer;
+use super::culprits::Culprits;
 use super::listed_file::{Identity, ListedFile, MEMORY, told_by};
 use super::ncdu::{self, Sized};
 use super::show::{Listing, Show};
@@ -38,6 +39,8 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
             return walk::walked(arguments, &[PathBuf::from("/")], show, Some(Reason::ByWalk));
         }
     };
+    let culprits = arguments.culprits.as_deref().map(Culprits::read);
+    let culprits = culprits.transpose()?.unwrap_or_default();
     let mounts = kernel.mounts(None).context("cannot read what is mounted")?;
     let options = Options {
         select: if arguments.evicted {
@@ -64,6 +67,7 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
     let seen = Seen {
         kernel,
         mounts: &mounts,
+        culprits,
     };
     let inodes = report.inodes.iter().filter(|inode| {
         patterns
@@ -198,6 +202,8 @@ fn below(path: &Path) -> PathBuf {
 struct Seen<'a> {
     kernel: &'a Kernel,
     mounts: &'a Mounts,
+    /// Known with a recording.
+    culprits: Culprits,
 }
 
 /// The displayed name of a file.
@@ -244,9 +250,12 @@ impl Seen<'_> {
             inode.mapped.then_some("mapped"),
             inode.writers.then_some("open for writing"),
         ];
-        let notes: Vec<&str> = notes.into_iter().flatten().collect();
+        let identity = identity(inode);
+        let culprit = self.culprits.of(identity.device, identity.inode);
+        let notes = notes.into_iter().flatten().chain(culprit.as_deref());
+        let notes: Vec<&str> = notes.collect();
         ListedFile {
-            identity: Some(identity(inode)),
+            identity: Some(identity),
             filesystem: Some(inode.file_system.to_string()),
             note: (!notes.is_empty()).then(|| notes.join(", ")),
             is_to_be_asked: shown.unseen.is_none() && !inode.deleted,

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::fs::MemfdFlags;
 use serde_json::Value;
@@ -254,18 +254,18 @@ pub fn evicted() {
         scratch.file("second", LIMIT / 2 * 3),
     );
     let script = "echo $$ >\"$0/cgroup.procs\"; cat \"$@\" >/dev/null";
+    let mut recordings = 0..;
     let document = undisturbed(|| {
         evict(&first);
         evict(&second);
-        let mut command = Command::new("sh");
-        command
-            .args(["-ec", script])
-            .arg(group.path())
-            .args([&first, &second]);
+        let recording = scratch.path(format!("recording-{}", recordings.next().unwrap_or(0)));
+        let mut command = cachewise(["record", "-q", "-i", "200ms"]);
+        command.arg(&recording).args(["--", "sh", "-ec", script]);
+        command.arg(group.path()).args([&first, &second]);
         Ended::of(command.stdin(Stdio::null())).expect(0, "they can be read");
         // Of all that a machine has lost in weeks, our own: each is asked.
-        let mut command = files(["--evicted", "-n", "0", "--json", "--include"]);
-        let ended = Ended::of(command.arg(&first));
+        let mut command = files(["--evicted", "-n", "0", "--json", "--culprits"]);
+        let ended = Ended::of(command.arg(&recording).arg("--include").arg(&first));
         (resident(&first) == 0).then(|| document(&ended.expect(0, "root may ask")))
     });
     let row = row_of(&document, &first);
@@ -278,6 +278,14 @@ pub fn evicted() {
         number(row, "recent_shadow_pages") <= gone,
         "some of it a moment ago: {row}"
     );
+    let note = row["note"].as_str().unwrap_or_default();
+    assert!(
+        note.contains("evicted by cat, ") && note.contains("(group limit)"),
+        "the recording names the process: {row}"
+    );
+    Ended::of(files(["--evicted", "--culprits"]).arg(&first))
+        .expect(2, "a file that is no recording")
+        .says("it is not a recording of cachewise", "the cause");
 }
 
 /// Without the census a walk takes its place, and nothing looks as if it were all.
