@@ -234,6 +234,7 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, detail: Option<FileDeta
     let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0;
     FileRow {
         path,
+        label: Measured::Missing(NOT_APPLICABLE),
         deleted: info.deleted,
         filesystem: info.file_system.clone().map_or(
             Measured::unknown(Reason::FileSystemNotMounted),
@@ -263,6 +264,7 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
     });
     FileRow {
         path: device.map_or(Measured::unknown(why), Measured::Exact),
+        label: Measured::Missing(NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::unknown(why),
         number: id.map(number),

@@ -29,6 +29,8 @@ pub struct FileNumber {
 pub struct FileRow {
     /// Its path; the last one of a deleted file.
     pub path: Measured<PathBuf>,
+    /// Its label; not applicable without a list of labels.
+    pub label: Measured<String>,
     /// Whether the name was deleted.
     pub deleted: bool,
     /// The type of its file system.
@@ -64,6 +66,7 @@ impl FileRow {
         Row {
             labels: Labels {
                 path: self.path.clone(),
+                label: self.label.clone(),
                 filesystem: self.filesystem.clone(),
                 device,
                 inode,

@@ -340,6 +340,8 @@ reasons! {
     GroupGone, "group_gone", "the group was removed", was "the group is gone";
     /// systemd did not make the group.
     NoUnit, "no_unit", "the group does not belong to a systemd unit", was "the group is no unit's";
+    /// Add a line for the file to the list of `--label`.
+    NoLabel, "no_label", "no line of the list of labels matches the path";
     /// The group's path names no container.
     NoContainer, "no_container", "the group does not belong to a container";
     /// Neither the group's path nor its container's state names a pod.

@@ -59,6 +59,7 @@ pub struct Labels {
     /// Nanoseconds since boot.
     pub started: Measured<u64>,
     pub path: Measured<PathBuf>,
+    pub label: Measured<String>,
     pub cgroup: Measured<String>,
     /// Names of that control group.
     pub group: GroupNames,
@@ -239,6 +240,7 @@ impl Default for Labels {
             command_line: Measured::Missing(NOT_APPLICABLE),
             started: Measured::Missing(NOT_APPLICABLE),
             path: Measured::Missing(NOT_APPLICABLE),
+            label: Measured::Missing(NOT_APPLICABLE),
             cgroup: Measured::Missing(NOT_APPLICABLE),
             group: GroupNames::default(),
             filesystem: Measured::Missing(NOT_APPLICABLE),

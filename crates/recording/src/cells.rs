@@ -137,6 +137,7 @@ impl<'a> RowOut<'a> {
         self.count(row.resident_before_pages);
         self.count(row.resident_after_pages);
         self.number(row.direct.into());
+        self.string(&row.label);
         self.ledger(&row.ledger);
         self.cells
     }
@@ -351,6 +352,11 @@ impl RowIn<'_> {
             resident_before_pages: self.count()?,
             resident_after_pages: self.count()?,
             direct: self.number() != 0,
+            label: match self.string()? {
+                // Earlier versions have no labels.
+                Measured::Missing(OF_ANOTHER) => Measured::Missing(NOT_APPLICABLE),
+                label => label,
+            },
             ledger: self.ledger()?,
         })
     }

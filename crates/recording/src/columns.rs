@@ -88,6 +88,7 @@ impl RowKind {
                 "resident_before_pages",
                 "resident_after_pages",
                 "direct",
+                "label",
             ],
             RowKind::Cgroup => &["path", "unit", "container", "container_id", "pod"],
             RowKind::Device => &[

@@ -193,6 +193,7 @@ fn no_process() -> ProcessRow {
 fn no_file() -> FileRow {
     FileRow {
         path: Measured::Missing(MANY),
+        label: Measured::Missing(cachewise_model::NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::Missing(MANY),
         number: None,

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use cachewise_model::{ALL_OTHERS, Datum, Field, Interval, ORDER, Row, Unit, escaped, field};
+use cachewise_model::{
+    ALL_OTHERS, Datum, Field, Interval, Labels, ORDER, Row, Unit, escaped, field,
+};
 
 use crate::columns::Column;
 use crate::filter::Filter;
@@ -201,6 +203,7 @@ impl Listing {
             labels.command.as_ref().known().map(String::as_str),
             labels.command_line.as_ref().known().map(String::as_str),
             labels.cgroup.as_ref().known().map(String::as_str),
+            labels.label.as_ref().known().map(String::as_str),
             labels.group.unit.as_ref().known().map(String::as_str),
             labels
                 .group
@@ -314,6 +317,15 @@ impl Listing {
     }
 }
 
+/// The path of a file behind its label.
+fn labelled(path: Option<String>, labels: &Labels) -> Option<String> {
+    let path = path?;
+    Some(match labels.label.as_ref().known() {
+        Some(label) => format!("{} ({path})", escaped(OsStr::new(label))),
+        None => path,
+    })
+}
+
 /// The name of an item on the screen.
 #[must_use]
 pub(crate) fn name(kind: ViewKind, item: &Item) -> String {
@@ -326,7 +338,7 @@ pub(crate) fn name(kind: ViewKind, item: &Item) -> String {
     let name = match kind {
         ViewKind::Process => text(labels.command_line.as_ref().known())
             .or_else(|| text(labels.command.as_ref().known())),
-        ViewKind::File => path().or_else(|| match &item.key {
+        ViewKind::File => labelled(path(), labels).or_else(|| match &item.key {
             Key::File { number, .. } => {
                 Some(format!("(inode {} on {})", number.inode, number.device))
             }

@@ -35,6 +35,7 @@ pub fn plan(columns: Vec<&'static Field>, top: Option<usize>) -> Plan {
         maps: false,
         strips: false,
         repeated: false,
+        labels: None,
     }
 }
 

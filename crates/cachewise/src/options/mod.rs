@@ -1,10 +1,12 @@
 //! Options that several commands share.
 
 pub mod fail_if;
+mod labels;
 mod output;
 mod rate;
 mod select;
 
+pub use labels::{FileLabels, LabelFile};
 pub use output::{Color, Columns, Output, parse_columns, parse_file_columns, parse_pid};
 pub use rate::parse_rate;
 pub use select::Select;

@@ -20,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::account::{self, FileDetail};
 use crate::blame::Blame;
 use crate::machine;
+use crate::options::FileLabels;
 use devices::Devices;
 use groups::Groups;
 
@@ -46,6 +47,7 @@ pub struct Watch {
     earlier: Moment,
     /// State for attribution by process and file.
     parts: Option<Parts>,
+    labels: Option<FileLabels>,
 }
 
 /// State for the parts of an interval.
@@ -105,7 +107,13 @@ impl Watch {
             is_whole,
             earlier,
             parts,
+            labels: None,
         })
+    }
+
+    /// The same with labels of files.
+    pub fn labelled(self, labels: Option<FileLabels>) -> Watch {
+        Watch { labels, ..self }
     }
 
     /// The machine, and how it is counted.
@@ -170,6 +178,9 @@ impl Watch {
                 self.is_whole,
                 &self.kernel,
             );
+        }
+        if let Some(labels) = &self.labels {
+            labels.apply(&mut interval);
         }
         // Sums alone are read while programs add to them: a request can be half in this interval.
         if self.parts.is_some() {

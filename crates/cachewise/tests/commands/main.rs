@@ -21,6 +21,7 @@ mod drop;
 mod fail_if;
 mod files;
 mod guard;
+mod labels;
 mod laws;
 mod layers;
 mod map_full;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         fail_if,
         files,
         guard,
+        labels,
         laws,
         layers,
         map_full,

@@ -10,7 +10,7 @@ use crate::measured::NOT_APPLICABLE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-pub(crate) const LABEL_FIELDS: [Field; 18] = fields! {
+pub(crate) const LABEL_FIELDS: [Field; 19] = fields! {
     "time", "TIME", ["timestamp"], Time, Label,
         |row| row.labels.time.clone().map(Datum::Time),
         "Time of the row, RFC 3339";
@@ -32,6 +32,9 @@ pub(crate) const LABEL_FIELDS: [Field; 18] = fields! {
     "path", "PATH", ["file"], Text, Label,
         |row| row.labels.path.clone().map(Datum::Path),
         "Path of the file; the last known path if it was deleted";
+    "label", "LABEL", [], Text, Label,
+        |row| row.labels.label.clone().map(Datum::Text),
+        "Label of the file, from the list of --label";
     "cgroup", "CGROUP", [], Text, Label,
         |row| row.labels.cgroup.clone().map(Datum::Text),
         "Control group of the task";

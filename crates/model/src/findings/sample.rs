@@ -52,6 +52,7 @@ pub(crate) fn set_page_size(interval: &mut Interval, size: PageSize) {
 pub(crate) fn file(path: &str, size: u64) -> FileRow {
     FileRow {
         path: Measured::Exact(PathBuf::from(path)),
+        label: Measured::Missing(crate::measured::NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
         number: Some(FileNumber {

@@ -107,11 +107,13 @@ fn process() -> impl Strategy<Value = ProcessRow> {
 
 fn file() -> impl Strategy<Value = FileRow> {
     let flags = (any::<bool>(), any::<bool>(), 0..4_u64);
-    (path(), flags, name(), count(), count(), count(), ledger()).prop_map(
-        |(path, (deleted, direct, inode), filesystem, size, before, after, ledger)| {
+    let names = (name(), name());
+    (path(), flags, names, count(), count(), count(), ledger()).prop_map(
+        |(path, (deleted, direct, inode), (filesystem, label), size, before, after, ledger)| {
             let is_one = inode > 0 || path.missing().is_none();
             FileRow {
                 path,
+                label,
                 deleted,
                 filesystem,
                 number: is_one.then(|| FileNumber {

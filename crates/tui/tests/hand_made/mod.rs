@@ -103,6 +103,7 @@ pub fn process(pid: u32, ppid: u32, command: &str, cgroup: &str, ledger: Ledger)
 pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
     FileRow {
         path: Measured::Exact(path.into()),
+        label: Measured::Missing(cachewise_model::NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
         number: Some(FileNumber {

@@ -45,6 +45,7 @@ pub(super) fn csv(interval: &Interval) -> io::Result<String> {
 fn any_file() -> Row {
     FileRow {
         path: Measured::unknown(Reason::NotMeasured),
+        label: Measured::Missing(cachewise_model::NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::unknown(Reason::NotMeasured),
         number: Some(FileNumber {

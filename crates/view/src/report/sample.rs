@@ -50,6 +50,7 @@ pub(crate) fn cold() -> Interval {
     interval.device_write_bytes = Measured::Exact(0);
     interval.files.push(FileRow {
         path: Measured::Exact("/data/file".into()),
+        label: Measured::Missing(cachewise_model::NOT_APPLICABLE),
         deleted: false,
         filesystem: Measured::Exact("ext4".into()),
         number: Some(FileNumber {

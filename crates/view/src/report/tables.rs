@@ -1,6 +1,8 @@
 //! The tables of files, processes, control groups and devices.
 
-use cachewise_model::{ALL_OTHERS, Datum, FileRow, Interval, Measured, Part, TablePlace};
+use std::ffi::OsStr;
+
+use cachewise_model::{ALL_OTHERS, Datum, FileRow, Interval, Measured, Part, TablePlace, escaped};
 
 use super::options::ReportOptions;
 use super::ranked::table;
@@ -90,6 +92,10 @@ fn file_name(file: &FileRow) -> String {
         Measured::Exact(path) => path_text(path),
         Measured::Estimated(path, _) => format!("~{}", path_text(path)),
         Measured::Missing(_) => format!("? (inode {} on {})", number.inode, number.device),
+    };
+    let name = match file.label.as_ref().known() {
+        Some(label) => format!("{} ({name})", escaped(OsStr::new(label))),
+        None => name,
     };
     if file.deleted {
         format!("{name} (deleted)")

@@ -6,7 +6,7 @@ use cachewise_model::Field;
 use cachewise_units::Period;
 use clap::Args;
 
-use crate::options::{Columns, Output, Select, parse_file_columns, parse_pid};
+use crate::options::{Columns, LabelFile, Output, Select, parse_file_columns, parse_pid};
 use crate::selection::Named;
 
 const USAGE: &str = "cachewise files [OPTIONS] PATH...
@@ -84,6 +84,8 @@ pub struct Files {
 
     #[command(flatten)]
     pub select: Select,
+    #[command(flatten)]
+    pub labels: LabelFile,
 
     /// Exit with status 1 if the resident share of all pages is below this: 0 to 1, or 0% to 100%.
     #[arg(long, value_name = "RATIO", value_parser = parse_share)]
@@ -207,6 +209,7 @@ impl Files {
         };
         let strip = self.histogram.then_some("histogram");
         let note = self.culprits.is_some().then_some("note");
+        let label = self.labels.label.is_some().then_some("label");
         let (last, first) = ids
             .split_last()
             .map_or((None, ids), |(last, first)| (Some(*last), first));
@@ -215,6 +218,7 @@ impl Files {
             .copied()
             .chain(strip)
             .chain(note)
+            .chain(label)
             .chain(last)
             .filter_map(cachewise_model::field)
             .collect()

@@ -32,6 +32,7 @@ use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 
 use crate::interrupt::{Interrupt, Stop};
+use crate::options::FileLabels;
 use arguments::{Files, SortKey};
 use cachewise_cli::output::{self, FAILED, tell};
 use cachewise_cli::signals::{self, Caught};
@@ -63,9 +64,10 @@ pub fn files(mut arguments: Files) -> Result<ExitCode> {
             "-x stays on the file system of each PATH: add a PATH, or use --include to select by path"
         );
     }
+    let labels = arguments.labels.read()?;
     let Some(interval) = arguments.watch else {
         let interrupt = Interrupt::catch()?;
-        let mut show = Show::open(&arguments.output, shown(arguments))?;
+        let mut show = Show::open(&arguments.output, shown(arguments, labels))?;
         show.end_early(Stop::at(&interrupt));
         let (status, is_complete) = once(arguments, &mut show)?;
         if let Some(status) = interrupt.status() {
@@ -79,7 +81,7 @@ pub fn files(mut arguments: Files) -> Result<ExitCode> {
     };
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let mut show = Show::open(&arguments.output, shown(arguments))?;
+    let mut show = Show::open(&arguments.output, shown(arguments, labels))?;
     loop {
         let (status, _) = once(arguments, &mut show)?;
         match interrupts.recv_timeout(interval.get()) {
@@ -90,7 +92,7 @@ pub fn files(mut arguments: Files) -> Result<ExitCode> {
     }
 }
 
-fn shown(arguments: &Files) -> Plan {
+fn shown(arguments: &Files, labels: Option<FileLabels>) -> Plan {
     let by = if arguments.evicted {
         SortKey::Evicted
     } else {
@@ -116,6 +118,7 @@ fn shown(arguments: &Files) -> Plan {
         maps: arguments.map,
         strips: arguments.histogram,
         repeated: arguments.watch.is_some(),
+        labels,
     }
 }
 

@@ -18,6 +18,7 @@ use super::notes::Notes;
 use super::order::{First, Order};
 use crate::interrupt::Stop;
 use crate::machine;
+use crate::options::FileLabels;
 use crate::options::Output;
 use cachewise_cli::output::{self, Sink, tell};
 
@@ -71,6 +72,7 @@ pub struct Plan {
     pub maps: bool,
     pub strips: bool,
     pub repeated: bool,
+    pub labels: Option<FileLabels>,
 }
 
 impl Show {
@@ -335,6 +337,9 @@ impl Listing<'_> {
     fn row(&mut self, mut row: Row) -> Result<()> {
         if let Some(time) = &self.time {
             row.labels.time = Measured::Exact(time.clone());
+        }
+        if let Some(labels) = &self.show.plan.labels {
+            labels.apply_to_row(&mut row);
         }
         let writer = &mut self.writer;
         self.counting

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cachewise_units::{Bytes, Period};
 use clap::Args;
 
+use crate::options::LabelFile;
 use crate::selection::Selection;
 
 const RECORD_USAGE: &str = "cachewise record [OPTIONS] FILE
@@ -55,6 +56,8 @@ pub struct Record {
     pub keep: u16,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub labels: LabelFile,
     /// Count only the command and its descendants instead of the whole machine.
     #[arg(long, requires = "command", conflicts_with_all = ["pid", "cgroup", "unit", "container", "program"])]
     pub only: bool,

@@ -47,7 +47,8 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
     let selected = arguments.selection.select(&kernel)?;
     let mut course = Course::begin(arguments, &selected)?;
     let (options, scope) = scope::of(arguments, &selected, &kernel)?;
-    let mut watch = Watch::open(&options, Kernel::new())?;
+    let labels = arguments.labels.read()?;
+    let mut watch = Watch::open(&options, Kernel::new())?.labelled(labels);
     let session = session(arguments, &watch, scope);
     let mut recorder = Recorder::open(arguments, path, found, session)?;
     if !arguments.quiet {

@@ -7,7 +7,7 @@ use cachewise_tui::ViewKind;
 use clap::Args;
 
 use crate::commands::top::kind_of_row;
-use crate::options::{Output, fail_if, parse_columns};
+use crate::options::{LabelFile, Output, fail_if, parse_columns};
 
 /// `cachewise report`.
 #[derive(Debug, Args)]
@@ -64,6 +64,8 @@ pub struct Report {
     /// Step through time on the terminal.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub tui: bool,
+    #[command(flatten)]
+    pub labels: LabelFile,
     #[command(flatten)]
     pub output: Output,
 }

@@ -63,6 +63,9 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if arguments.redact_args {
         redact_arguments(&mut summary.command);
     }
+    if let Some(labels) = arguments.labels.read()? {
+        labels.apply(&mut summary.total);
+    }
     judged(
         write(sink, arguments, &summary, &fields),
         arguments,
@@ -111,9 +114,13 @@ fn series(
     let mut sink = Some(sink);
     let mut writer: Option<RowWriter<Sink>> = None;
     let (mut lost, mut counted): (Vec<Lost>, bool) = (Vec::new(), false);
-    while let Some(sample) = reader.next()? {
+    let labels = arguments.labels.read()?;
+    while let Some(mut sample) = reader.next()? {
         if !range.has(&sample) {
             continue;
+        }
+        if let Some(labels) = &labels {
+            labels.apply(&mut sample.interval);
         }
         if let Some(sink) = sink.take() {
             let source = &sample.interval.source;
@@ -175,6 +182,9 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
     };
     if arguments.redact_args {
         redact_arguments(&mut summary.command);
+    }
+    if let Some(labels) = arguments.labels.read()? {
+        labels.apply(&mut summary.total);
     }
     let (rows, each) = points.finish();
     let text = cachewise_web::report_page(&ReportPage {

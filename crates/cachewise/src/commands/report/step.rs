@@ -11,11 +11,12 @@ use cachewise_tui::{App, Recorded, Scene, Setup, ViewKind};
 
 use super::arguments::Report;
 use crate::commands::top::{self, look_of};
+use crate::options::FileLabels;
 
 use super::ending::{finish, nothing_in};
 
 /// The samples by number, as the view on the terminal requests them.
-struct Samples(History);
+struct Samples(History, Option<FileLabels>);
 
 impl cachewise_tui::History for Samples {
     fn len(&self) -> usize {
@@ -24,7 +25,12 @@ impl cachewise_tui::History for Samples {
 
     fn get(&mut self, place: usize) -> Result<Interval, String> {
         match self.0.get(place) {
-            Ok(Some(sample)) => Ok(sample.interval),
+            Ok(Some(mut sample)) => {
+                if let Some(labels) = &self.1 {
+                    labels.apply(&mut sample.interval);
+                }
+                Ok(sample.interval)
+            }
             Ok(None) => Err(format!("there is no sample {}", place + 1)),
             Err(error) => Err(error.to_string()),
         }
@@ -41,6 +47,7 @@ pub fn check_terminal() -> Result<()> {
 
 /// Steps through the samples of a range until the user has had enough.
 pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
+    let labels = arguments.labels.read()?;
     let mut history = History::open(arguments.file(), range)?;
     let problems = history.problems().to_vec();
     // The session is that of the sample.
@@ -66,7 +73,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         mouse: true,
         count: None,
     };
-    cachewise_tui::replay(app, Samples(history), options)
+    cachewise_tui::replay(app, Samples(history, labels), options)
         .context("cannot show the recording; --series writes every sample")?;
     finish(Ok(()), &problems)
 }

@@ -10,7 +10,7 @@ use cachewise_view::FlameWeight;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{Output, fail_if};
+use crate::options::{LabelFile, Output, fail_if};
 use crate::selection::Selection;
 
 const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
@@ -39,6 +39,8 @@ pub struct Run {
     pub command: Vec<OsString>,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub labels: LabelFile,
     /// Stop after this time, in seconds or with a unit (500ms, 2m), with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Period>,
@@ -117,6 +119,7 @@ impl Run {
         Run {
             command,
             selection: Selection::default(),
+            labels: LabelFile::default(),
             duration: None,
             top: 10,
             output: Output::usual(),

@@ -40,6 +40,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
     let stack_files = stacks::Files::open(&arguments)?;
+    let labels = arguments.labels.read()?;
     let selected = Selected {
         pids: arguments.selection.select(&kernel)?.roots(&kernel)?,
         ..Selected::default()
@@ -167,6 +168,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         (Some(watcher), Some(probe)) => Some(watcher.finish(probe)?),
         _ => None,
     };
+    if let Some(labels) = &labels {
+        labels.apply(&mut interval);
+    }
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
     if let Some(collector) = collector {

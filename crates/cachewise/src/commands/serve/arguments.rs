@@ -9,6 +9,7 @@ use cachewise_units::Period;
 use cachewise_web::Collector;
 use clap::Args;
 
+use crate::options::LabelFile;
 use crate::selection::Selection;
 
 /// Default address. Its port is unassigned in the list of ports of the Prometheus wiki.
@@ -82,6 +83,8 @@ pub struct Serve {
     pub otlp: Option<cachewise_web::OtlpAddress>,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub labels: LabelFile,
     /// Time between updates of the live views, in seconds or with a unit: 0.5, 100ms; scrapes read current values.
     #[arg(long, default_value = "1")]
     pub interval: Period,

@@ -70,7 +70,8 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
             started: machine::timestamp(),
         })
     };
-    let watch = Watch::open(&probe, Kernel::new())?;
+    let labels = arguments.labels.read()?;
+    let watch = Watch::open(&probe, Kernel::new())?.labelled(labels);
     let machine = Arc::new(machine(&watch)?);
     for note in &machine.source.backend.notes {
         tell(&format!("note: {note}"));

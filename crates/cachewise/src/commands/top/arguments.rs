@@ -5,7 +5,7 @@ use cachewise_tui::{Filter, ViewKind};
 use cachewise_units::Period;
 use clap::{Args, ValueEnum};
 
-use crate::options::Output;
+use crate::options::{LabelFile, Output};
 use crate::selection::Selection;
 
 /// `cachewise top`.
@@ -54,6 +54,8 @@ pub struct Top {
     pub filter: Option<Filter>,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub labels: LabelFile,
     /// Write at most the first N rows of each interval [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub top: Option<u64>,

@@ -40,7 +40,8 @@ pub fn batch(
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let hostname = machine::hostname(&kernel);
-    let mut watch = Watch::open(options, kernel)?;
+    let labels = arguments.labels.read()?;
+    let mut watch = Watch::open(options, kernel)?.labelled(labels);
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
     }

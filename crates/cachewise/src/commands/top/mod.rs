@@ -74,7 +74,8 @@ fn screen(
     options: &Options,
     kernel: Kernel,
 ) -> Result<ExitCode> {
-    let watch = Watch::open(options, kernel.clone())?;
+    let labels = arguments.labels.read()?;
+    let watch = Watch::open(options, kernel.clone())?.labelled(labels);
     let name = selected.name.clone().unwrap_or_default();
     let app = App::new(Setup {
         scene: Scene::Live,

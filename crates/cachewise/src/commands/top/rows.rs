@@ -55,6 +55,7 @@ fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
         .row(),
         ViewKind::File => FileRow {
             path: Measured::Missing(missing),
+            label: Measured::Missing(missing),
             deleted: false,
             filesystem: Measured::Missing(missing),
             number: Some(FileNumber {
@@ -106,7 +107,8 @@ pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
         let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
         let mut columns: Vec<&Field> = kind.columns().iter().map(|column| column.field).collect();
         // Rows have room for the parts of a name; the name of the row stays last.
-        let names = NAMES.into_iter().filter_map(field);
+        let label = arguments.labels.label.as_ref().map(|_| "label");
+        let names = NAMES.into_iter().chain(label).filter_map(field);
         let place = columns.len().saturating_sub(1);
         columns.splice(place..place, names.filter(|field| field.is_of(&like)));
         return Ok(head.chain(columns).collect());
