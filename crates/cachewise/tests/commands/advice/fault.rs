@@ -68,7 +68,8 @@ impl Fault<'_> {
             let is_named = report.json["findings"]
                 .get(0)
                 .is_some_and(|first| self.names(first));
-            (is_named || !is_program_cold(&report)).then_some(report)
+            let is_disturbed = is_program_cold(&report) || is_starved(&report);
+            (is_named || !is_disturbed).then_some(report)
         });
         let amount = self.amount.of(&before);
         let finding = self.found(&before);
@@ -235,6 +236,14 @@ fn is_program_cold(report: &Report) -> bool {
     let others = report.files().iter().filter(|file| !is_own(file));
     let pages: u64 = others.map(fetched_of_row).sum();
     pages * page_size() >= MIB
+}
+
+/// Whether tasks waited for a CPU for more than half of the run, by the kernel's account: then waits for storage are a
+/// smaller share of it than the rules ask for.
+fn is_starved(report: &Report) -> bool {
+    let seconds = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let times = &report.json["times"];
+    seconds(&times["run_queue_seconds"]) * 2.0 >= seconds(&report.json["wall_seconds"])
 }
 
 /// Whether reclaim by others than the program took pages during the run: then amounts with the fix prove nothing.

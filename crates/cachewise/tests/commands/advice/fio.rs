@@ -80,7 +80,7 @@ pub fn direct_reads() {
     );
 }
 
-/// fio evicts its files before each job, unless it is told not to.
+/// fio evicts its files before each job, unless its options forbid it.
 pub fn evicted_before_each_job() {
     let scratch = Scratch::new();
     let Some(file) = file(&scratch, 24, "evicted_before_each_job") else {
@@ -209,14 +209,16 @@ pub fn fsync_after_each_write() {
         let log = "--rw=write --bs=4k --fallocate=none --file_append=1";
         job(None, &file, &format!("{log} {options}"))
     };
-    // As many as take a tenth of a second: devices differ.
+    // As many as take long: devices differ.
     let sizes = ["2m", "8m", "32m"].map(|size| format!("--size={size}"));
     let each = |size: &String| run(&format!("{size} --fsync=1"));
     let Some(size) = sizes
         .iter()
-        .find(|size| !each(size).findings("fsync_waits").is_empty())
+        .find(|size| is_long(&each(size), "waited_sync_seconds"))
     else {
-        return println!("skipped: {test}: 8,000 calls of fsync take less than 0.1 s here");
+        return println!(
+            "skipped: {test}: 8,000 calls of fsync wait less than a fifth of the run here"
+        );
     };
     let fault = Fault {
         scenario: "fio syncs after each write of 4 KiB",

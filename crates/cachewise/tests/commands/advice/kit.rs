@@ -110,3 +110,10 @@ pub fn fetched_of_row(row: &Value) -> u64 {
     ];
     columns.into_iter().map(|column| number(row, column)).sum()
 }
+
+/// Whether waits of this kind are twice what a finding about them takes: a fifth of the run, and of a second.
+pub fn is_long(report: &Report, part: &str) -> bool {
+    let seconds = |value: &Value| value.as_f64().expect("times are measured");
+    let run = seconds(&report.json["wall_seconds"]);
+    seconds(&report.json["times"][part]) >= (run / 5.0).max(0.2)
+}

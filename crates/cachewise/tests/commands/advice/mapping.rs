@@ -42,7 +42,7 @@ pub fn disk(scratch: &Scratch, bytes: u64) -> Option<Mounted> {
 }
 
 /// Faults read ahead far more than is touched, in a group that is too small for it. `check` gets the finding.
-fn touched_at_random(test: &str, check: impl FnOnce(&Scratch, &Value)) {
+fn touched_at_random(test: &str, ahead: u64, check: impl FnOnce(&Scratch, &Value)) {
     let Some((group, _)) = group_of(24 * MIB, test) else {
         return;
     };
@@ -50,6 +50,7 @@ fn touched_at_random(test: &str, check: impl FnOnce(&Scratch, &Value)) {
     let Some(mounted) = disk(&scratch, 96 * MIB) else {
         return;
     };
+    mounted.read_ahead(ahead);
     let file = scratch.file(mounted.path("file"), 64 * MIB);
     let run = |advice: &str| {
         evict(&file);
@@ -72,16 +73,20 @@ fn touched_at_random(test: &str, check: impl FnOnce(&Scratch, &Value)) {
 }
 
 pub fn random_touches() {
-    touched_at_random("advice::random_touches", |_, _| {});
+    touched_at_random("advice::random_touches", 512 << 10, |_, _| {});
 }
 
 /// With the line that verifies it.
 pub fn random_touches_tried() {
-    touched_at_random("advice::random_touches_tried", |scratch, finding| {
-        let tried = tried(scratch, finding, None);
-        let (without, with) = means(&tried, "madvise=random", "fault_readahead_pages");
-        assert!(with * 10.0 < without, "{with} pages instead of {without}");
-    });
+    touched_at_random(
+        "advice::random_touches_tried",
+        2 * MIB,
+        |scratch, finding| {
+            let tried = tried(scratch, finding, None);
+            let (without, with) = means(&tried, "madvise=random", "fault_readahead_pages");
+            assert!(with * 10.0 < without, "{with} pages instead of {without}");
+        },
+    );
 }
 
 /// Reads a mapping in order: all readahead is touched.
