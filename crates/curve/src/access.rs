@@ -1,16 +1,21 @@
 //! Accesses to the page cache, and the sample of them that is simulated.
 
-/// Pages of a block: a block is in the sample as a whole, so that the kernel hashes once for eight pages.
-pub const BLOCK_PAGES: u64 = 8;
+/// Pages of a block, as a power of two: a block is in the sample as a whole, so that the kernel hashes once for it.
+const SMALLEST_SHIFT: u32 = 3;
+
+/// Blocks of a load that reads ahead have 512 pages at most: the more there are in a sample, the better it is.
+const LARGEST_SHIFT: u32 = 9;
 
 /// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A read, or a page fault on a mapped file.
+    /// A read.
     Read,
+    /// A page fault on a mapped file.
+    Fault,
     /// A buffered write: new pages are inserted, and nothing is fetched for them.
     Write,
-    /// Readahead inserts pages that no program has requested so far.
+    /// A program has the kernel insert pages before it reads them, by readahead(2) for example.
     ReadAhead,
     /// The pages leave the cache for a reason that no size changes: the file is truncated or deleted.
     Remove,
@@ -27,40 +32,97 @@ pub struct Access {
     pub pages: u64,
     /// The effect on them.
     pub kind: Kind,
+    /// How the kernel reads ahead of a read or fault; `None`: not at all.
+    pub reader: Option<Reader>,
+}
+
+/// An open file that is read, as far as the kernel reads ahead by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reader {
+    /// A number that tells open files apart.
+    pub id: u32,
+    /// The length of the file in pages.
+    pub file_pages: u64,
+    /// Pages that are read ahead at most; 0: none.
+    pub window: u64,
+    /// Order of the largest folio that the file may have: 2^order pages.
+    pub largest_folio: u32,
+    /// The read begins where the one before it ended.
+    pub follows: bool,
+    /// The read begins in the page in which the one before it ended.
+    pub continues: bool,
 }
 
 /// The share of all blocks that is sampled: those with a hash below a threshold.
 ///
 /// Samples are nested: the sample at a lower rate is part of the sample at a higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate(u64);
+pub struct Rate {
+    threshold: u64,
+    shift: u32,
+}
 
 impl Rate {
     /// Every page.
-    pub const ALL: Rate = Rate(1 << 32);
+    pub const ALL: Rate = Rate {
+        threshold: 1 << 32,
+        shift: SMALLEST_SHIFT,
+    };
 
     /// Half of the blocks that this rate samples, and at least one block in 2^32.
     #[must_use]
     pub fn halved(self) -> Rate {
-        Rate((self.0 / 2).max(1))
+        Rate {
+            threshold: (self.threshold / 2).max(1),
+            ..self
+        }
+    }
+
+    /// The same with blocks that have room for a number of pages that are read ahead, as far as they may be that long.
+    /// Samples are nested if they have the same blocks.
+    #[must_use]
+    pub fn with_room_for(self, pages: u64) -> Rate {
+        let shift = pages.max(1).next_power_of_two().ilog2();
+        Rate {
+            shift: shift.clamp(SMALLEST_SHIFT, LARGEST_SHIFT),
+            ..self
+        }
+    }
+
+    /// Pages of a block, as the exponent of a power of two.
+    #[must_use]
+    pub fn shift(self) -> u32 {
+        self.shift
+    }
+
+    /// The block of a page.
+    #[must_use]
+    pub fn block(self, page: u64) -> u64 {
+        page >> self.shift
+    }
+
+    /// Returns whether all pages are in the sample.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.threshold >= Rate::ALL.threshold
     }
 
     /// The hash, as a number of 32 bits, has to be below this for a block to be in the sample.
     #[must_use]
     pub fn threshold(self) -> u64 {
-        self.0
+        self.threshold
     }
 
     /// The share of blocks, above 0 to 1.
     #[must_use]
     pub fn share(self) -> f64 {
-        self.0 as f64 / Rate::ALL.0 as f64
+        self.threshold as f64 / Rate::ALL.threshold as f64
     }
 
     /// Returns whether a page of a file is in the sample.
     #[must_use]
     pub fn has(self, file: u64, page: u64) -> bool {
-        block_hash(file, page / BLOCK_PAGES) < self.0
+        self.is_whole() || block_hash(file, self.block(page)) < self.threshold
     }
 }
 

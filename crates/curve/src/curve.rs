@@ -4,7 +4,7 @@ use cachewise_units::Pages;
 
 use crate::access::Rate;
 
-/// The share of avoidable misses that [`Curve::enough`] avoids.
+/// The share of avoidable fetched pages that [`Curve::enough`] avoids.
 pub const ENOUGH: f64 = 0.95;
 
 /// The height of the curve above which [`Curve::knee`] looks for a bend: a curve that falls in a straight line has none.
@@ -17,11 +17,16 @@ pub struct Point {
     pub memory: Pages,
     /// The caller requested this size.
     pub is_given: bool,
-    /// Pages that devices have to deliver: requested ones, and those that readahead fetched although it need not.
+    /// Requested pages that are not there: a device has to deliver them, with those that it reads ahead.
+    pub missed: Pages,
+    /// Pages that devices have to deliver.
     pub fetched: Pages,
-    /// Fetched pages by requested pages, above 1 where readahead fetches in vain; `None`: nothing was requested.
+    /// Missed pages by requested pages; `None`: nothing was requested.
     pub miss_ratio: Option<f64>,
-    /// The same under exact LRU, for comparison: the kernel's two lists keep pages of loops longer.
+    /// Fetched pages by requested pages, above 1 where readahead fetches in vain.
+    pub fetched_ratio: Option<f64>,
+    /// Fetched pages by requested pages under exact LRU without readahead, for comparison: the kernel's two lists keep pages
+    /// of loops longer.
     pub lru_miss_ratio: Option<f64>,
 }
 
@@ -34,7 +39,7 @@ pub struct Curve {
     pub requested: Pages,
     /// Pages that are fetched although memory has no limit: the first use of each.
     pub fetched: Pages,
-    /// The miss ratio of a memory without limit.
+    /// The fetched pages of a memory without limit, by requested pages.
     pub floor: Option<f64>,
     /// Different pages in use.
     pub footprint: Pages,
@@ -50,7 +55,7 @@ impl Curve {
         let (highest, floor) = (self.highest()?, self.floor?);
         let footprint = self.footprint.0 as f64;
         let drop = |point: &Point| {
-            let avoided = (highest - point.miss_ratio?) / (highest - floor);
+            let avoided = (highest - point.fetched_ratio?) / (highest - floor);
             Some(avoided - point.memory.0 as f64 / footprint)
         };
         self.points
@@ -61,18 +66,18 @@ impl Curve {
             .map(|(point, _)| point)
     }
 
-    /// The smallest size that avoids [`ENOUGH`] of the misses that memory can avoid.
+    /// The smallest size that avoids [`ENOUGH`] of the fetched pages that memory can avoid.
     #[must_use]
     pub fn enough(&self) -> Option<Point> {
         let (highest, floor) = (self.highest()?, self.floor?);
         let most = floor + (highest - floor) * (1.0 - ENOUGH);
-        let enough = |point: &&Point| point.miss_ratio.is_some_and(|ratio| ratio <= most);
+        let enough = |point: &&Point| point.fetched_ratio.is_some_and(|ratio| ratio <= most);
         self.points.iter().find(enough).copied()
     }
 
-    /// The miss ratio of the smallest size, if memory makes a difference.
+    /// The fetched pages by requested pages of the smallest size, if memory makes a difference.
     fn highest(&self) -> Option<f64> {
-        let highest = self.points.first()?.miss_ratio?;
+        let highest = self.points.first()?.fetched_ratio?;
         (highest > self.floor?).then_some(highest)
     }
 }

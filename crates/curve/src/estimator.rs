@@ -1,17 +1,20 @@
 //! From accesses to a curve.
 
-use std::collections::HashMap;
-
 use cachewise_units::{PageSize, Pages};
 
 use crate::access::{Access, Kind, Rate};
 use crate::curve::{Curve, Point};
-use crate::lists::{Found, Touch, TwoLists};
+use crate::lists::{Touch, TwoLists};
 use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
+use crate::pages::Slots;
+use crate::readahead::Request;
 use crate::stack::{Distances, Stack};
 
 /// Files whose last page is remembered.
 const RECENT_FILES: usize = 1024;
+
+/// Pages of a request that are simulated at once: a request without an end must not take memory without an end.
+const MOST_AT_ONCE: u64 = 4096;
 
 /// A memory size that the caller has requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +24,12 @@ pub struct Given(usize);
 #[derive(Debug)]
 pub struct Estimator {
     page_bytes: u64,
-    max_pages: usize,
     rate: Rate,
-    slots: HashMap<(u64, u64), u32>,
-    pages: Vec<Option<(u64, u64)>>,
-    free: Vec<u32>,
+    slots: Slots,
+    /// Those of the read at hand.
+    wanted: Vec<Option<u32>>,
+    /// The largest readahead so far, in pages.
+    window: u64,
     /// The last page that was read, by file.
     recent: Vec<Option<(u64, u64)>>,
     unlimited: Memory,
@@ -59,11 +63,10 @@ impl Estimator {
         let max_pages = max_pages.max(64);
         Estimator {
             page_bytes: Pages(1).bytes(page_size).0,
-            max_pages,
             rate: Rate::ALL,
-            slots: HashMap::new(),
-            pages: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(max_pages),
+            wanted: Vec::new(),
+            window: 0,
             recent: vec![None; RECENT_FILES],
             unlimited: Memory::unlimited(),
             given: Vec::new(),
@@ -110,20 +113,15 @@ impl Estimator {
 
     /// Takes half of the sample from now on: for a source that sends more than is simulated in time.
     pub fn lower_rate(&mut self) {
+        if self.rate.is_whole() {
+            self.rate = self.rate.with_room_for(self.window);
+        }
         self.rate = self.rate.halved();
-        for slot in 0..self.pages.len() {
-            let Some((file, page)) = self.pages[slot] else {
-                continue;
-            };
-            if !self.rate.has(file, page) {
-                self.pages[slot] = None;
-                self.slots.remove(&(file, page));
-                let slot = slot as u32;
-                self.free.push(slot);
-                self.stack.forget(slot);
-                for lists in self.all_lists() {
-                    lists.forget(slot);
-                }
+        for slot in 0..self.slots.highest() as u32 {
+            if let Some((file, page)) = self.slots.page(slot)
+                && !self.rate.has(file, page)
+            {
+                self.forget(slot);
             }
         }
         let (rate, page_bytes) = (self.rate.share(), self.page_bytes);
@@ -137,64 +135,124 @@ impl Estimator {
         self.counts = Counts::default();
         self.distances.clear();
         for memory in self.all_memories() {
+            memory.missed = 0.0;
             memory.fetched = 0.0;
         }
     }
 
     /// Simulates an access.
     pub fn access(&mut self, access: &Access) {
-        if access.kind == Kind::Read {
+        let is_read = matches!(access.kind, Kind::Read | Kind::Fault);
+        if is_read {
             self.counts.requested += access.pages;
+            self.window = self
+                .window
+                .max(access.reader.map_or(0, |reader| reader.window));
         }
         let end = access.first.saturating_add(access.pages);
-        for page in access.first..end {
-            if self.rate.has(access.file, page) {
-                self.page(access.file, page, access.kind, page == access.first);
+        if end == access.first {
+            return;
+        }
+        let continues = match access.reader {
+            Some(reader) => reader.continues,
+            None => *self.recent_of(access.file) == Some((access.file, access.first)),
+        };
+        let mut part = *access;
+        while part.first < end {
+            part.pages = MOST_AT_ONCE.min(end - part.first);
+            match is_read {
+                true => self.read(&part, continues && part.first == access.first),
+                false => self.change(&part),
+            }
+            part.first += part.pages;
+            if let Some(reader) = &mut part.reader {
+                reader.follows = true;
+                reader.continues = false;
             }
         }
-        if access.kind == Kind::Read && end > access.first {
+        if is_read {
             let recent = self.recent_of(access.file);
             *recent = Some((access.file, end - 1));
         }
     }
 
-    fn page(&mut self, file: u64, page: u64, kind: Kind, is_first: bool) {
-        if kind == Kind::Remove {
-            self.remove(file, page);
+    fn read(&mut self, access: &Access, continues: bool) {
+        let Access { file, first, .. } = *access;
+        let pages = first..first + access.pages;
+        let mut wanted = std::mem::take(&mut self.wanted);
+        loop {
+            wanted.clear();
+            let (rate, slots) = (self.rate, &mut self.slots);
+            wanted.extend(pages.clone().map(|page| match rate.has(file, page) {
+                true => slots.add(file, page),
+                false => None,
+            }));
+            let sampled = || {
+                pages
+                    .clone()
+                    .zip(&wanted)
+                    .filter(|(page, _)| rate.has(file, *page))
+            };
+            if sampled().all(|(_, slot)| slot.is_some()) {
+                break;
+            }
+            // There is no room for all: the sample becomes smaller.
+            self.lower_rate();
+        }
+        if wanted.iter().any(Option::is_some) {
+            let request = Request {
+                file,
+                first,
+                slots: &wanted,
+                reader: access.reader,
+                continues,
+                is_fault: access.kind == Kind::Fault,
+                rate: self.rate,
+            };
+            let weight = 1.0 / self.rate.share();
+            let memories = std::iter::once(&mut self.unlimited)
+                .chain(&mut self.given)
+                .chain(&mut self.grid);
+            for memory in memories {
+                memory.read(&mut self.slots, &request, weight);
+            }
+            for slot in wanted.iter().flatten() {
+                self.distance(*slot, weight);
+            }
+            self.grow();
+        }
+        self.wanted = wanted;
+    }
+
+    /// Writes, inserts or removes pages.
+    fn change(&mut self, access: &Access) {
+        for page in access.first..access.first + access.pages {
+            if access.kind == Kind::Remove {
+                if let Some(slot) = self.slots.find(access.file, page) {
+                    self.forget(slot);
+                }
+            } else if let Some(slot) = self.slot(access.file, page) {
+                self.change_page(slot, access.kind);
+                self.grow();
+            }
+        }
+    }
+
+    fn change_page(&mut self, slot: u32, kind: Kind) {
+        if kind == Kind::Write {
+            for lists in self.all_lists() {
+                lists.access(slot, Touch::Uses);
+            }
+            self.stack.access(slot);
             return;
         }
-        let Some(slot) = self.slot(file, page) else {
-            return;
-        };
         let weight = 1.0 / self.rate.share();
-        match kind {
-            Kind::Remove => {}
-            Kind::Read => {
-                let continues = is_first && *self.recent_of(file) == Some((file, page));
-                let touch = if continues { Touch::Uses } else { Touch::Marks };
-                for memory in self.all_memories() {
-                    if memory.lists.access(slot, touch) == Found::Miss {
-                        memory.fetched += weight;
-                    }
-                }
-                self.distance(slot, weight);
-            }
-            Kind::Write => {
-                for lists in self.all_lists() {
-                    lists.access(slot, Touch::Uses);
-                }
-                self.stack.access(slot);
-            }
-            Kind::ReadAhead => {
-                for memory in self.all_memories() {
-                    if memory.lists.read_ahead(slot) {
-                        memory.fetched += weight;
-                    }
-                }
-                self.distance(slot, weight);
+        for memory in self.all_memories() {
+            if memory.lists.read_ahead(slot) {
+                memory.fetched += weight;
             }
         }
-        self.grow();
+        self.distance(slot, weight);
     }
 
     /// Notes how much memory LRU would have needed to have the page.
@@ -205,35 +263,19 @@ impl Estimator {
         }
     }
 
-    /// The page's slot; `None`: to make room for it the sample became smaller, and does not have it.
+    /// The page's slot; `None`: it is not in the sample, which becomes smaller if there is no room for the page.
     fn slot(&mut self, file: u64, page: u64) -> Option<u32> {
-        if let Some(slot) = self.slots.get(&(file, page)) {
-            return Some(*slot);
-        }
-        while self.slots.len() >= self.max_pages {
+        while self.rate.has(file, page) {
+            if let Some(slot) = self.slots.add(file, page) {
+                return Some(slot);
+            }
             self.lower_rate();
         }
-        if !self.rate.has(file, page) {
-            return None;
-        }
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.pages.push(None);
-                self.pages.len() as u32 - 1
-            }
-        };
-        self.pages[slot as usize] = Some((file, page));
-        self.slots.insert((file, page), slot);
-        Some(slot)
+        None
     }
 
-    fn remove(&mut self, file: u64, page: u64) {
-        let Some(slot) = self.slots.remove(&(file, page)) else {
-            return;
-        };
-        self.pages[slot as usize] = None;
-        self.free.push(slot);
+    fn forget(&mut self, slot: u32) {
+        self.slots.remove(slot);
         self.stack.forget(slot);
         for lists in self.all_lists() {
             lists.forget(slot);
@@ -296,8 +338,10 @@ impl Estimator {
                 Point {
                     memory: Pages(memory.pages),
                     is_given: memory.is_given,
+                    missed: Pages(memory.missed.round() as u64),
                     fetched: Pages(memory.fetched.round() as u64),
-                    miss_ratio: ratio(memory.fetched),
+                    miss_ratio: ratio(memory.missed),
+                    fetched_ratio: ratio(memory.fetched),
                     lru_miss_ratio: ratio(beyond + first),
                 }
             })
@@ -330,6 +374,7 @@ mod tests {
             first,
             pages,
             kind: Kind::Read,
+            reader: None,
         }
     }
 
@@ -347,7 +392,7 @@ mod tests {
         assert!(curve.points.len() <= Estimator::MAX_SIZES + 1);
         let largest = curve.points.last().unwrap();
         assert!((20_000..22_500).contains(&largest.memory.0), "{largest:?}");
-        assert_eq!(largest.miss_ratio, curve.floor, "all pages fit");
+        assert_eq!(largest.fetched_ratio, curve.floor, "all pages fit");
         let below = curve.points[curve.points.len() - 2].memory.0;
         assert!((17_000..20_000).contains(&below), "{below}");
         assert!(curve.points.first().unwrap().memory.0 <= 512);
@@ -415,7 +460,10 @@ mod tests {
         }
         assert_eq!(estimator.counts.requested, 100_000_000);
         assert!(estimator.slots.len() <= MAX_PAGES);
-        assert!(estimator.pages.len() <= MAX_PAGES, "slots are used again");
+        assert!(
+            estimator.slots.highest() <= MAX_PAGES,
+            "slots are used again"
+        );
         assert!(estimator.grid.len() <= Estimator::MAX_SIZES);
         for memory in estimator.all_memories() {
             assert!(memory.lists.slots() <= MAX_PAGES);

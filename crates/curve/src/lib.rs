@@ -1,7 +1,8 @@
 //! How much memory does a load on the page cache need? A miss-ratio curve from its accesses.
 //!
 //! An [`Estimator`] takes accesses (file, pages, read or write) and simulates memories of many sizes at once. Its
-//! [`Curve`] has the miss ratio of each: the pages that a device has to deliver, by the pages that programs request.
+//! [`Curve`] has the miss ratio of each, the requested pages that are not there by the requested ones, and the pages that
+//! devices deliver, with readahead.
 //!
 //! ```
 //! use cachewise_curve::{Access, Estimator, Kind};
@@ -12,7 +13,7 @@
 //! // A program reads 10,000 pages in turn, again and again.
 //! for _ in 0..10 {
 //!     for first in 0..10_000 {
-//!         estimator.access(&Access { file: 1, first, pages: 1, kind: Kind::Read });
+//!         estimator.access(&Access { file: 1, first, pages: 1, kind: Kind::Read, reader: None });
 //!     }
 //! }
 //! let curve = estimator.curve(None);
@@ -27,8 +28,9 @@
 //! Each memory has the two lists of mm/vmscan.c and mm/workingset.c: pages enter the inactive list, a second read
 //! activates them, an evicted page that returns within the length of the active list is activated at once, and the
 //! active list shrinks while the inactive one is shorter than inactive_is_low() wants it. A memory is what
-//! pages of files have: that of a group without the memory of programs and of the kernel. Plain LRU stands beside it. Not simulated: folios of several pages as one unit, dirty pages that reclaim
-//! passes over, accessed bits of mapped pages, the generations of MGLRU.
+//! pages of files have: that of a group without the memory of programs and of the kernel. A [`Reader`] has the kernel read
+//! ahead, in folios of several pages where its file may have them. Plain LRU stands beside it. Not simulated: dirty pages
+//! that reclaim passes over, accessed bits of mapped pages, the generations of MGLRU.
 //!
 //! # Space
 //! Bounded, whatever the load: at most the number of pages that [`Estimator::new`] allows is simulated. A load that uses more
@@ -37,7 +39,7 @@
 //!
 //! # Layout
 //! - `access`: accesses, and the sample of them
-//! - `lists`: the kernel's two lists; `stack`: plain LRU of all sizes
+//! - `pages`: slots of pages; `lists`: the kernel's two lists; `readahead`: its readahead; `stack`: plain LRU of all sizes
 //! - `memory`: the sizes that are simulated
 //! - `estimator`: from accesses to a curve
 //! - `curve`: the result, its knee and its end
@@ -50,8 +52,10 @@ mod curve;
 mod estimator;
 mod lists;
 mod memory;
+mod pages;
+mod readahead;
 mod stack;
 
-pub use access::{Access, BLOCK_PAGES, Kind, Rate};
+pub use access::{Access, Kind, Rate, Reader};
 pub use curve::{BEND, Curve, ENOUGH, Point};
 pub use estimator::{Estimator, Given};

@@ -1,6 +1,8 @@
 //! The sizes that are simulated.
 
 use crate::lists::TwoLists;
+use crate::pages::Slots;
+use crate::readahead::{Request, Streams};
 
 /// Sizes of the grid for each power of two.
 const SIZES_PER_OCTAVE: u64 = 8;
@@ -25,7 +27,10 @@ pub(crate) struct Memory {
     /// Requested by the caller: it stays.
     pub(crate) is_given: bool,
     pub(crate) lists: TwoLists,
-    /// Pages that were not there, weighted by the sample's rate: requested ones, and those that readahead fetched.
+    pub(crate) streams: Streams,
+    /// Requested pages that were not there, weighted by the sample's rate.
+    pub(crate) missed: f64,
+    /// Pages that devices delivered: these, and those that readahead fetched.
     pub(crate) fetched: f64,
 }
 
@@ -36,8 +41,17 @@ impl Memory {
             pages: u64::MAX,
             is_given: false,
             lists: TwoLists::unlimited(),
+            streams: Streams::default(),
+            missed: 0.0,
             fetched: 0.0,
         }
+    }
+
+    /// Simulates a read; `weight` is that of a page.
+    pub(crate) fn read(&mut self, slots: &mut Slots, request: &Request, weight: f64) {
+        let cost = self.streams.read(&mut self.lists, slots, request);
+        self.missed += cost.missed as f64 * weight;
+        self.fetched += cost.fetched as f64 * weight;
     }
 
     /// A memory of that size in which the same has happened so far as in this one.

@@ -10,6 +10,7 @@ pub struct Sizing {
     pub memory_bytes: Count,
     pub page_cache_bytes: Count,
     pub requested_pages: Count,
+    pub missed_pages: Count,
     pub fetched_pages: Count,
     /// Fetched pages under exact LRU.
     pub lru_fetched_pages: Count,
@@ -25,6 +26,7 @@ impl Sizing {
             memory_bytes: Measured::Missing(missing),
             page_cache_bytes: Measured::Missing(missing),
             requested_pages: Measured::Missing(missing),
+            missed_pages: Measured::Missing(missing),
             fetched_pages: Measured::Missing(missing),
             lru_fetched_pages: Measured::Missing(missing),
             lost_seconds: Measured::Missing(missing),
@@ -41,10 +43,11 @@ impl FieldGroup for Sizing {
 }
 
 /// Default columns of `size`.
-pub const SIZE_COLUMNS: [&str; 7] = [
+pub const SIZE_COLUMNS: [&str; 8] = [
     "size_memory_bytes",
     "size_page_cache_bytes",
     "size_miss_ratio",
+    "size_fetched_ratio",
     "size_fetched_per_second_bytes",
     "size_lost_seconds",
     "size_lru_miss_ratio",

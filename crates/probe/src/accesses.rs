@@ -15,8 +15,9 @@ use crate::skeleton::types;
 
 /// The numbers of access.h.
 pub(crate) const THRESHOLD: u32 = 0;
-const REQUESTED: u32 = 1;
-const LOST: u32 = 2;
+const SHIFT: u32 = 1;
+const REQUESTED: u32 = 2;
+const LOST: u32 = 3;
 
 /// A threshold that no hash reaches.
 pub(crate) const EVERY_BLOCK: u64 = 1 << 32;
@@ -26,11 +27,13 @@ const BATCH: usize = 16_384;
 /// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
-    /// A read, or a fault on a page of a mapped file.
+    /// A read.
     Read,
+    /// A fault on a page of a mapped file.
+    Fault,
     /// A buffered write.
     Write,
-    /// Pages are inserted ahead of a read.
+    /// Pages are inserted because a program requests it: readahead(2), `POSIX_FADV_WILLNEED`.
     ReadAhead,
     /// Pages leave the cache because their file is truncated or deleted.
     Remove,
@@ -47,6 +50,25 @@ pub struct Access {
     pub pages: u64,
     /// The effect on them.
     pub kind: AccessKind,
+    /// By which the kernel reads ahead; of reads and faults.
+    pub reader: Option<AccessReader>,
+}
+
+/// The open file of a read, or the task of a fault, as far as the kernel reads ahead by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessReader {
+    /// A hash that tells readers apart.
+    pub id: u32,
+    /// The length of the file in pages.
+    pub file_pages: u64,
+    /// Pages that are read ahead at most; 0: none, as with `POSIX_FADV_RANDOM`.
+    pub window: u64,
+    /// Order of the largest folio that the file may have.
+    pub largest_folio: u32,
+    /// The read begins where the one before it ended.
+    pub follows: bool,
+    /// The read begins in the page in which the one before it ended.
+    pub continues: bool,
 }
 
 /// The accesses of watched processes. Another thread may read it than the probe's.
@@ -113,19 +135,18 @@ impl Accesses {
     /// Accesses that one call of [`Accesses::read`] returns at most.
     pub const BATCH: usize = BATCH;
 
-    /// Samples blocks of eight pages whose hash, of 32 bits, is below this from now on: 2^32 is all of them, and the
-    /// default. `cachewise_curve::Rate` has the hash.
+    /// Samples blocks of `2^shift` pages whose hash, of 32 bits, is below the threshold from now on: 2^32 is all of them,
+    /// and the default. `cachewise_curve::Rate` has the hash. Set the shift before the first lower threshold.
     ///
     /// # Errors
     /// [`Error::Map`] if the kernel does not take it.
-    pub fn set_threshold(&self, threshold: u64) -> Result<(), Error> {
-        self.sample
-            .update(
-                &THRESHOLD.to_ne_bytes(),
-                &threshold.to_ne_bytes(),
-                MapFlags::ANY,
-            )
-            .map_err(map_error)
+    pub fn set_sample(&self, threshold: u64, shift: u32) -> Result<(), Error> {
+        for (number, value) in [(SHIFT, shift.into()), (THRESHOLD, threshold)] {
+            self.sample
+                .update(&number.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
+                .map_err(map_error)?;
+        }
+        Ok(())
     }
 
     /// The pages of all [`AccessKind::Read`] so far, whether they were sampled and arrived or not.
@@ -154,18 +175,30 @@ impl Accesses {
 /// One record; `None`: it is not as this crate was built to read it, which the size of the ring's records rules out.
 fn parse(bytes: &[u8]) -> Option<Access> {
     let raw = Raw::new(bytes, "access", size_of::<types::access>()).ok()?;
-    let kind = match raw.u32(offset_of!(types::access, kind)) {
+    // The last three fields are one word.
+    let [low, high, kind, flags] = raw.u32(offset_of!(types::access, window)).to_ne_bytes();
+    let kind = match kind {
         0 => AccessKind::Read,
         1 => AccessKind::Write,
         2 => AccessKind::ReadAhead,
         3 => AccessKind::Remove,
+        4 => AccessKind::Fault,
         _ => return None,
+    };
+    let reader = AccessReader {
+        id: raw.u32(offset_of!(types::access, reader)),
+        file_pages: raw.u32(offset_of!(types::access, file_pages)).into(),
+        window: u16::from_ne_bytes([low, high]).into(),
+        largest_folio: (flags & 31).into(),
+        follows: flags & 32 != 0,
+        continues: flags & 64 != 0,
     };
     Some(Access {
         file: raw.u64(offset_of!(types::access, file)),
         first: raw.u64(offset_of!(types::access, first)),
         pages: raw.u32(offset_of!(types::access, pages)).into(),
         kind,
+        reader: matches!(kind, AccessKind::Read | AccessKind::Fault).then_some(reader),
     })
 }
 

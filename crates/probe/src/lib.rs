@@ -75,7 +75,7 @@ pub use cachewise_kstat::{Device, Error as KernelError, Kernel, Mounts};
 pub use cachewise_model::{Counter, EvictionCause, Ledger, StackKind};
 pub use cachewise_units::{Bytes, Pages};
 
-pub use accesses::{Access, AccessKind, Accesses};
+pub use accesses::{Access, AccessKind, AccessReader, Accesses};
 pub use back_end::BackEnd;
 pub use census::Census;
 pub use error::{BpfError, Error, ErrorKind};

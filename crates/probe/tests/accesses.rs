@@ -115,6 +115,14 @@ fn reads_and_writes_come_in_order_with_their_pages() {
         .collect();
     assert_eq!(ours.len(), 1, "one file was read so: {files:?}");
     assert_eq!(pages(ours[0], AccessKind::Write), [9, 10]);
+    let readers: Vec<_> = ours[0].iter().filter_map(|access| access.reader).collect();
+    assert_eq!(readers.len(), 4, "reads have one, writes have none");
+    let follows: Vec<bool> = readers.iter().map(|reader| reader.follows).collect();
+    assert_eq!(follows, [false, true, true, true], "each after the first");
+    for reader in &readers {
+        assert_eq!((reader.id, reader.file_pages), (readers[0].id, 64));
+        assert!(!reader.continues, "they end with a page: {reader:?}");
+    }
     assert_eq!(accesses.lost().expect("it works here"), 0);
     assert!(accesses.requested().expect("it works here").0 >= 8);
 }
@@ -148,14 +156,19 @@ fn deleted_pages_are_removed() {
 
 #[test]
 fn sample_has_the_blocks_that_the_curve_expects() {
+    let folder = tempfile::tempdir_in("/var/tmp").expect("it works here");
+    let path = file(folder.path(), 8000);
+    for window in [0, 32] {
+        sample_has_blocks(&path, Rate::ALL.with_room_for(window).halved().halved());
+    }
+}
+
+fn sample_has_blocks(path: &Path, rate: Rate) {
     let Some((_probe, accesses)) = attach() else {
         return;
     };
-    let folder = tempfile::tempdir_in("/var/tmp").expect("it works here");
-    let path = file(folder.path(), 8000);
-    let rate = Rate::ALL.halved().halved();
     accesses
-        .set_threshold(rate.threshold())
+        .set_sample(rate.threshold(), rate.shift())
         .expect("it works here");
     dd(&[
         format!("if={}", path.display()),

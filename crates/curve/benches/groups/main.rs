@@ -140,6 +140,7 @@ fn predicted(load: Load, size: u64) -> (f64, f64) {
             first: page,
             pages: 1,
             kind: Kind::Read,
+            reader: None,
         });
     }
     let curve = estimator.curve(None);

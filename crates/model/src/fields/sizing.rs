@@ -28,7 +28,7 @@ fn fetched_per_second(row: &Row) -> Value {
         .bytes()
 }
 
-pub(crate) const SIZING_FIELDS: [Field; 8] = fields! {
+pub(crate) const SIZING_FIELDS: [Field; 10] = fields! {
     "size_memory_bytes", "MEMORY", [], Bytes, Gauge,
         |row| row.sizing.memory_bytes.bytes(),
         "Memory limit that is simulated: page cache of files, and the other memory of the control group as it is";
@@ -38,12 +38,19 @@ pub(crate) const SIZING_FIELDS: [Field; 8] = fields! {
     "size_requested_pages", "SZ-REQUESTED", [], Pages, Gauge,
         |row| row.sizing.requested_pages.pages(),
         "Pages that reads and page faults requested";
+    "size_missed_pages", "SZ-MISSED", [], Pages, Gauge,
+        |row| row.sizing.missed_pages.pages(),
+        "Requested pages that would not be in the page cache with that memory";
     "size_fetched_pages", "SZ-FETCHED", [], Pages, Gauge,
         |row| row.sizing.fetched_pages.pages(),
         "Pages that devices would deliver with that memory, readahead included";
     "size_miss_ratio", "MISS%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.missed_pages.ratio_of(row.sizing.requested_pages)),
+        "Requested pages that would not be in the page cache with that memory, by requested pages";
+    "size_fetched_ratio", "FETCH%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.fetched_pages.ratio_of(row.sizing.requested_pages)),
-        "Pages that devices would deliver with that memory, by requested pages; above 100 % if readahead fetches in vain";
+        "Pages that devices would deliver with that memory, readahead included, by requested pages; above 100 % if \
+         readahead fetches in vain";
     "size_fetched_per_second_bytes", "FETCH/s", [], Bytes, Gauge,
         fetched_per_second,
         "Bytes that devices would deliver in a second with that memory, at the present speed of the program";
@@ -52,5 +59,5 @@ pub(crate) const SIZING_FIELDS: [Field; 8] = fields! {
         "Seconds that tasks would wait for these pages, at the price of a page that was measured meanwhile";
     "size_lru_miss_ratio", "LRU-MISS%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.lru_fetched_pages.ratio_of(row.sizing.requested_pages)),
-        "The same under exact LRU, for comparison";
+        "Pages that devices would deliver under exact LRU without readahead, by requested pages, for comparison";
 };

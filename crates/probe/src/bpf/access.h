@@ -13,8 +13,10 @@ struct {
 	__uint(max_entries, ACCESSES_BYTES);
 } accesses SEC(".maps");
 
-/* User space writes the first; the programs count pages that were read, sampled or not, and records that were lost. */
-enum { SAMPLE_THRESHOLD, SAMPLE_REQUESTED, SAMPLE_LOST, SAMPLE_NUMBERS };
+/*
+ * User space writes the first two; the programs count pages that were read, sampled or not, and records that were lost.
+ */
+enum { SAMPLE_THRESHOLD, SAMPLE_SHIFT, SAMPLE_REQUESTED, SAMPLE_LOST, SAMPLE_NUMBERS };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SAMPLE_NUMBERS);
@@ -22,8 +24,14 @@ struct {
 	__type(value, u64);
 } sample SEC(".maps");
 
-#define BLOCK_SHIFT 3
 #define SAMPLE_ALL (1ULL << 32)
+
+static __always_inline u64 sample_number(u32 number)
+{
+	u64 *value = bpf_map_lookup_elem(&sample, &number);
+
+	return value ? *value : 0;
+}
 
 static __always_inline void add_to_sample(u32 number, u64 more)
 {
@@ -44,28 +52,32 @@ static __always_inline void send_record(const struct access *record)
 
 struct sample_walk {
 	struct access rest; /* of the access, from the next block on */
-	u64 last, threshold;
+	u64 threshold;
+	u32 left; /* pages */
+	u32 shift;
 };
 
-/* Sends the next block of an access if it is in the sample. */
+/* Sends the next block of an access if it is in the sample. Without a copy of the record: stack is short here. */
 static long sample_step(u64 step, struct sample_walk *walk)
 {
-	struct access record = walk->rest;
-	u64 block = record.first >> BLOCK_SHIFT, last = (block << BLOCK_SHIFT) + (1 << BLOCK_SHIFT) - 1, hash;
+	u64 first = walk->rest.first, block = first >> walk->shift, hash;
+	u64 pages = ((block + 1) << walk->shift) - first;
 
-	if (record.first > walk->last)
+	if (!walk->left)
 		return 1;
-	if (last > walk->last)
-		last = walk->last;
-	walk->rest.first = last + 1;
-	hash = record.file + block * 0x9E3779B97F4A7C15ULL;
+	if (pages > walk->left)
+		pages = walk->left;
+	walk->left -= pages;
+	hash = walk->rest.file + block * 0x9E3779B97F4A7C15ULL;
 	hash ^= hash >> 32;
 	hash *= 0xD6E8FEB86659FD93ULL;
 	hash ^= hash >> 32;
-	if ((u32)hash >= walk->threshold)
-		return 0;
-	record.pages = last - record.first + 1;
-	send_record(&record);
+	if ((u32)hash < walk->threshold) {
+		walk->rest.pages = pages;
+		send_record(&walk->rest);
+	}
+	walk->rest.first = first + pages;
+	walk->rest.flags = (walk->rest.flags & 31) | ACCESS_FOLLOWS;
 	return 0;
 }
 
@@ -90,30 +102,76 @@ static __always_inline u64 file_hash(struct inode *inode)
 	return (hash ^ hash >> 32 ^ dev << 32) * 0xD6E8FEB86659FD93ULL;
 }
 
+/* The order of the largest folio of a mapping; 0: a page. */
+static __always_inline u32 largest_folio_order(struct address_space *of)
+{
+	u64 flags = READ(of, flags);
+
+	if (bpf_core_enum_value_exists(enum mapping_flags, AS_FOLIO_ORDER_MAX))
+		return flags >> bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MAX) & 31;
+	if (!bpf_core_enum_value_exists(enum mapping_flags___large, AS_LARGE_FOLIO_SUPPORT))
+		return 0;
+	return flags >> bpf_core_enum_value(enum mapping_flags___large, AS_LARGE_FOLIO_SUPPORT) & 1 ? 9 : 0;
+}
+
+/*
+ * Notes how the kernel reads ahead for the record's request: by the open file; 0: by the task, it is not known which. A
+ * separate function, so that its stack is not added to that of sample_step.
+ */
+static __noinline int set_reader(struct access *record, u64 mapping, u64 address)
+{
+	struct address_space *of = PLAIN(address_space, (void *)mapping);
+	struct file *file = PLAIN(file, (void *)address);
+	struct inode *inode = READ(of, host);
+	u64 shift = config.page_shift, pages = (READ(inode, i_size) + (1 << shift) - 1) >> shift, window, io;
+	u64 before;
+
+	record->file_pages = pages < ~0U ? pages : ~0U;
+	record->flags = largest_folio_order(of);
+	window = address ? READ(file, f_ra.ra_pages) : READ(inode, i_sb, s_bdi, ra_pages);
+	io = READ(inode, i_sb, s_bdi, io_pages);
+	/* as ractl_max_pages() */
+	if (record->pages > window && io > window)
+		window = record->pages < io ? record->pages : io;
+	if (address) {
+		before = READ(file, f_ra.prev_pos);
+		if (READ(file, f_mode) & FMODE_RANDOM)
+			window = 0;
+		if (before && before != ~0ULL) {
+			if (record->first - (before >> shift) <= 1)
+				record->flags |= ACCESS_FOLLOWS;
+			if (record->first == (before - 1) >> shift)
+				record->flags |= ACCESS_CONTINUES;
+		}
+	} else {
+		address = (u32)bpf_get_current_pid_tgid();
+	}
+	record->window = window < 0xffff ? window : 0xffff;
+	record->reader = mix(address);
+	return 0;
+}
+
 /*
  * Sends the access to pages first..=last of a mapping, given by its address. Not ONCE: some callers have the address as a
  * number, and some as a pointer, which a function of that kind does not take.
  */
-static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind)
+static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind, u64 file)
 {
 	struct address_space *of = PLAIN(address_space, (void *)mapping);
 	struct sample_walk walk = {};
-	u32 threshold_at = SAMPLE_THRESHOLD;
-	u64 *threshold;
 
-	if (last < first || last - first > ~0U)
+	if (last < first || last - first >= ~0U)
 		return 0;
-	threshold = bpf_map_lookup_elem(&sample, &threshold_at);
-	if (!threshold)
-		return 0;
-	if (kind == ACCESS_READ)
-		add_to_sample(SAMPLE_REQUESTED, last - first + 1);
-	walk.threshold = *threshold;
-	walk.last = last;
+	walk.threshold = sample_number(SAMPLE_THRESHOLD);
+	walk.shift = sample_number(SAMPLE_SHIFT) & 31;
 	walk.rest.file = file_hash(READ(of, host));
 	walk.rest.first = first;
-	walk.rest.pages = last - first + 1;
+	walk.rest.pages = walk.left = last - first + 1;
 	walk.rest.kind = kind;
+	if (kind == ACCESS_READ || kind == ACCESS_FAULT) {
+		add_to_sample(SAMPLE_REQUESTED, last - first + 1);
+		set_reader(&walk.rest, mapping, file);
+	}
 	if (walk.threshold >= SAMPLE_ALL) {
 		send_record(&walk.rest);
 		return 0;
@@ -123,10 +181,10 @@ static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind)
 }
 
 /* As above, if user space requested accesses. */
-static __always_inline void access_pages(u64 mapping, u64 first, u64 last, u32 kind)
+static __always_inline void access_pages(u64 mapping, u64 first, u64 last, u32 kind, u64 file)
 {
 	if (config.accesses)
-		send_access(mapping, first, last, kind);
+		send_access(mapping, first, last, kind, file);
 }
 
 #endif

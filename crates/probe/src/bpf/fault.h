@@ -41,7 +41,7 @@ static __always_inline int fault_on(struct address_space *mapping, u64 index)
 
 	if (!state)
 		return 0;
-	access_pages((u64)mapping, index, index, ACCESS_READ);
+	access_pages((u64)mapping, index, index, ACCESS_FAULT, 0);
 	state->fault_index = index;
 	state->fault_known = 1;
 	return 0;

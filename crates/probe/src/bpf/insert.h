@@ -52,13 +52,6 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	return true;
 }
 
-/* Notes pages that are inserted ahead of a read. */
-static __always_inline void insert_ahead(struct address_space *mapping, u64 lo, u64 hi)
-{
-	ahead_set(mapping, lo, hi);
-	access_pages((u64)mapping, lo, hi, ACCESS_AHEAD);
-}
-
 /* Starts to collect the inserts of a read, until an event confirms them. */
 static __always_inline void pending_open(struct task_state *state, struct inode *inode, u64 m, u64 serial,
 					 u32 nr, const struct row_key *key, u64 account)
@@ -192,7 +185,8 @@ ONCE int book_insert(struct task_state *state)
 			return 0;
 		}
 		ADD(ledger, prefetch_pages, pages);
-		insert_ahead(mapping, lo, hi);
+		ahead_set(mapping, lo, hi);
+		access_pages(m, lo, hi, ACCESS_AHEAD, 0);
 		return 0;
 	}
 	/* splice(2) has no number: do not take its writes for the read of the call before */
@@ -300,12 +294,12 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	state->pending_miss += inside - again;
 	state->pending_ahead += pages - inside + again;
 	if (!inside) {
-		insert_ahead(mapping, lo, hi);
+		ahead_set(mapping, lo, hi);
 	} else if (pages > inside) {
 		if (lo < from)
-			insert_ahead(mapping, lo, from - 1);
+			ahead_set(mapping, lo, from - 1);
 		if (hi > to)
-			insert_ahead(mapping, to + 1, hi);
+			ahead_set(mapping, to + 1, hi);
 	}
 	return 0;
 }
@@ -400,7 +394,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	/* truncated or deleted: in no memory, whatever its size, would they have stayed */
 	if (config.accesses && (!READ(mapping, host, i_nlink) ||
 				lo << config.page_shift >= READ(mapping, host, i_size)))
-		access_pages(m, lo, hi, ACCESS_REMOVE);
+		access_pages(m, lo, hi, ACCESS_REMOVE, 0);
 	left[watch_slot(READ(mapping, host, i_ino))]++;
 	file_of(READ(mapping, host), &key.file);
 	if (!is_wanted(&key.file))

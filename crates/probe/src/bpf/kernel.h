@@ -98,7 +98,8 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 /* Only the values' names count: they are relocated (bpf_core_enum_value). */
 enum pageflags { PG_uptodate = 1, PG_head = 2, PG_swapbacked = 3 };
-enum mapping_flags { AS_FOLIO_ORDER_MIN = 1 }; /* 6.12 and later */
+enum mapping_flags { AS_FOLIO_ORDER_MIN = 1, AS_FOLIO_ORDER_MAX = 2 }; /* 6.12 and later */
+enum mapping_flags___large { AS_LARGE_FOLIO_SUPPORT = 1 };		 /* before */
 enum cgroup_subsys_id { memory_cgrp_id = 1 };
 
 struct hlist_node {
@@ -135,6 +136,7 @@ struct block_device {
 } CORE;
 struct backing_dev_info {
 	u64 id; /* never used twice */
+	unsigned long ra_pages, io_pages;
 } CORE;
 struct file_system_type {
 	const char *name;
@@ -211,9 +213,15 @@ struct address_space {
 	unsigned long flags;
 	struct address_space_operations *a_ops;
 } CORE;
-struct file_ra_state;
+struct file_ra_state {
+	unsigned int ra_pages;
+	loff_t prev_pos;
+} CORE;
+#define FMODE_RANDOM (1 << 12)
 struct file {
 	unsigned int f_flags;
+	unsigned int f_mode;
+	struct file_ra_state f_ra;
 	struct inode *f_inode;
 	struct path f_path;
 	struct address_space *f_mapping;

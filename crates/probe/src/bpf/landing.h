@@ -149,7 +149,7 @@ ONCE int land_read(struct task_state *state, u64 id, s64 result)
 	ADD(ledger, read_unserved_bytes, bytes - moved);
 	cut = moved ? ((pos + moved - 1) >> config.page_shift) + 1 : flight->start;
 	if (cut > flight->start && flight->mapping)
-		access_pages(flight->mapping, flight->start, cut - 1, ACCESS_READ);
+		access_pages(flight->mapping, flight->start, cut - 1, ACCESS_READ, flight->file);
 	if (cut > flight->start && !flight->skips) {
 		range.mapping = flight->mapping;
 		range.inode_number = flight->inode_number;

@@ -186,12 +186,21 @@ struct file_record {
 };
 
 /* An access to pages of a file, for `cachewise_curve`. */
-enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE };
+enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE, ACCESS_FAULT };
+/*
+ * Of a read: it begins where the one before it of the same open file ended, or in the page in which that ended. The bits
+ * below are the order of the largest folio that the file may have.
+ */
+enum access_flags { ACCESS_FOLLOWS = 32, ACCESS_CONTINUES = 64 };
 struct access {
 	u64 file; /* a hash of its id */
 	u64 first;
 	u32 pages;
-	u32 kind;
+	/* of reads and faults, by which the kernel reads ahead */
+	u32 file_pages; /* the length of the file */
+	u32 reader;	/* a hash of the open file */
+	u16 window;	/* pages that are read ahead at most */
+	u8 kind, flags;
 };
 
 /* Events at which a task's stack is sent, in the order of `cachewise_model::StackKind`. */

@@ -174,6 +174,7 @@ struct read {
 	u64 start, end;
 	struct tally tally;
 	u64 rangeless; /* no event gives its range */
+	u64 file;      /* the address of the open file, for accesses; 0: not known */
 };
 
 /* The byte range that a call requests. */

@@ -10,6 +10,30 @@
 #ifndef CACHEWISE_READ_H
 #define CACHEWISE_READ_H
 
+/* The open file of the read call that the task is in, by its address; 0: no file of that mapping. */
+static __always_inline u64 file_read(u64 mapping)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	u32 nr = syscall_nr(task, regs);
+	struct file *file;
+
+	if (!(call_kind(nr) & (CALL_READ | CALL_SPLICE)))
+		return 0;
+	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
+	return file && (u64)READ(file, f_mapping) == mapping ? (u64)file : 0;
+}
+
+/* Sends the pages that are counted as an access, if user space requested accesses. */
+static __always_inline void send_counting(struct read *read)
+{
+	if (!config.accesses)
+		return;
+	/* in memory the verifier forgets that the address is one */
+	*(volatile u64 *)&read->file = file_read(read->mapping);
+	access_pages(read->mapping, read->start, read->end, ACCESS_READ, *(volatile u64 *)&read->file);
+}
+
 /* Counts the pages of `state->counting` as requested (no pages: only the inserted ones). */
 ONCE int count_read(struct task_state *state)
 {
@@ -25,7 +49,7 @@ ONCE int count_read(struct task_state *state)
 		read->tally.used = ahead_use(state);
 	book_read(task, mapping, &read->tally);
 	if (read->tally.reached)
-		access_pages(read->mapping, read->start, read->end, ACCESS_READ);
+		send_counting(read);
 	if (read->rangeless) {
 		state->event_inode = (u64)READ(mapping, host);
 		mark_rangeless_read(state);
@@ -123,7 +147,7 @@ ONCE int pending_flush_of(struct task_state *state)
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 		weigh(state->pending_stack, STACK_READ, UNIT_PAGES, state->pending_miss);
-		access_pages(state->pending.mapping, state->pending_lo, state->pending_hi, ACCESS_READ);
+		access_pages(state->pending.mapping, state->pending_lo, state->pending_hi, ACCESS_READ, 0);
 		mapping = PLAIN(address_space, (void *)state->pending.mapping);
 		state->read_result.call = state->pending;
 		open_result(&state->read_result, READ(mapping, host), state->pending_account);

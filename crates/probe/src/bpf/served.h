@@ -23,7 +23,7 @@ static __always_inline void book_written(struct ledger *ledger, struct flight *f
 	ADD(ledger, write_bytes, flight->bytes);
 	ADD(ledger, write_pages, flight->end - flight->start + 1);
 	if (flight->mapping)
-		access_pages(flight->mapping, flight->start, flight->end, ACCESS_WRITE);
+		access_pages(flight->mapping, flight->start, flight->end, ACCESS_WRITE, 0);
 }
 
 /*

@@ -30,7 +30,7 @@ ONCE int count_write(struct write *write)
 	if (last_page >= write->first_page)
 		ADD(ledger, write_pages, last_page - write->first_page + 1);
 	access_pages((u64)READ(PLAIN(inode, (void *)write->inode), i_mapping), write->first_page, last_page,
-		     ACCESS_WRITE);
+		     ACCESS_WRITE, 0);
 	return 0;
 }
 

@@ -20,8 +20,8 @@ const SIZE_USAGE: &str = "cachewise size [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[command(
     override_usage = SIZE_USAGE,
     after_help = "Watches accesses to the page cache and simulates some fifty memory sizes at once, with the kernel's active and \
-    inactive lists and its refault distances. MISS% is the share of requested pages that devices would have to deliver. \
-    All figures are simulated and marked with ~.\n\n\
+    inactive lists, its refault distances and its readahead. MISS% is the share of requested pages that would not be in \
+    the page cache; FETCH% are the pages that devices would deliver, by requested pages. All figures are simulated and marked with ~.\n\n\
     CACHE is the part of MEMORY that pages of files can have; the other memory of the control group is taken as it is. \
     Touches of mapped files are no events: if the program maps files, it may need more memory than the curve says. A \
     large footprint is sampled, in bounded memory.\n\n\

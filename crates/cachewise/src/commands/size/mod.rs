@@ -39,9 +39,6 @@ use watcher::Watcher;
 /// How often the end of a process that is watched is looked for.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A note says that readahead is not simulated if it inserted more than this part of the requested pages: one in twenty.
-const READAHEAD_SHARE: u64 = 20;
-
 /// Watches and shows the curve.
 pub fn size(arguments: &Size) -> Result<ExitCode> {
     let kernel = Kernel::new();
@@ -93,13 +90,6 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         notes.push(format!(
             "mapped files: {faults} page faults; touches of mapped pages are not seen, so that the curve is a lower bound of \
              what is read"
-        ));
-    }
-    let ahead = snapshot.total[Counter::ReadaheadPages];
-    if ahead > seen.curve.requested.0 / READAHEAD_SHARE {
-        notes.push(format!(
-            "{ahead} pages were read ahead: with less memory the kernel would read ahead again, and partly in vain, which is \
-             not simulated: below the footprint the miss ratios are lower bounds"
         ));
     }
     let mut lost = account::lost(&snapshot);

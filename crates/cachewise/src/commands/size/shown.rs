@@ -87,9 +87,9 @@ impl<'a> Shown<'a> {
         };
         match curve.enough() {
             Some(enough) => lines.push(format!(
-                "{} avoids 95 % of the misses that memory can avoid: then {} of requested pages come from devices",
+                "{} avoids 95 % of the reads from devices that memory can avoid: then devices deliver {} of requested pages",
                 self.size(&enough),
-                percent(enough.miss_ratio)
+                percent(enough.fetched_ratio)
             )),
             None => lines.push(format!(
                 "memory makes no difference: {} of requested pages are read for the first time",
@@ -100,14 +100,14 @@ impl<'a> Shown<'a> {
             lines.push(format!(
                 "the curve bends at {}: {} (farthest below the line between its ends)",
                 self.size(&knee),
-                percent(knee.miss_ratio)
+                percent(knee.fetched_ratio)
             ));
         }
         if let Some((limit, name)) = self.limit() {
             let memory = self.memory_of(limit.memory).unwrap_or_default();
             lines.push(format!(
-                "{name}, {memory}: {} of requested pages come from devices{}",
-                percent(limit.miss_ratio),
+                "{name}, {memory}: devices deliver {} of requested pages{}",
+                percent(limit.fetched_ratio),
                 self.cost(&limit)
             ));
         }
@@ -200,6 +200,7 @@ impl<'a> Shown<'a> {
                 },
                 page_cache_bytes: Measured::Exact(point.memory.bytes(self.page).0),
                 requested_pages: Measured::Exact(requested),
+                missed_pages: simulated(point.missed.0),
                 fetched_pages: simulated(point.fetched.0),
                 lru_fetched_pages: simulated(lru.unwrap_or_default()),
                 lost_seconds: self.price.seconds(point.fetched),
@@ -291,7 +292,7 @@ impl<'a> Shown<'a> {
     }
 
     fn line(&self) -> PlotLine {
-        self.line_of("active and inactive lists", |point| point.miss_ratio)
+        self.line_of("active and inactive lists", |point| point.fetched_ratio)
     }
 
     fn line_of(&self, name: &str, ratio: impl Fn(&Point) -> Option<f64>) -> PlotLine {

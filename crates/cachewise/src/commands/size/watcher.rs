@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use cachewise_curve::{Access, Curve, Estimator, Given, Kind};
+use cachewise_curve::{Access, Curve, Estimator, Given, Kind, Reader};
 use cachewise_probe::{AccessKind, Accesses, Error};
 use cachewise_units::{Bytes, PageSize, Pages};
 
@@ -133,8 +133,8 @@ impl Work {
 
     /// The kernel samples as the simulation does.
     fn follow_rate(&mut self) -> Result<(), Error> {
-        self.accesses
-            .set_threshold(self.estimator.rate().threshold())
+        let rate = self.estimator.rate();
+        self.accesses.set_sample(rate.threshold(), rate.shift())
     }
 
     fn look_at_the_clock(&mut self) -> Result<(), Error> {
@@ -183,9 +183,18 @@ fn simulated(access: &cachewise_probe::Access) -> Access {
         pages: access.pages,
         kind: match access.kind {
             AccessKind::Read => Kind::Read,
+            AccessKind::Fault => Kind::Fault,
             AccessKind::Write => Kind::Write,
             AccessKind::ReadAhead => Kind::ReadAhead,
             AccessKind::Remove => Kind::Remove,
         },
+        reader: access.reader.map(|reader| Reader {
+            id: reader.id,
+            file_pages: reader.file_pages,
+            window: reader.window,
+            largest_folio: reader.largest_folio,
+            follows: reader.follows,
+            continues: reader.continues,
+        }),
     }
 }
