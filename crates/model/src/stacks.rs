@@ -139,14 +139,16 @@ pub struct Stack {
 
 impl Stack {
     /// The program's own function that waits: the innermost one with a line that is not of a language's library. Where
-    /// none has a line, the innermost one outside such libraries; else the innermost one of all.
+    /// none has a line, the innermost one with a name outside such libraries; else the innermost call outside of them; else
+    /// the innermost one of all.
     #[must_use]
     pub fn own(&self) -> Option<&Frame> {
         let mut user = self.frames.iter().filter(|frame| !frame.is_kernel);
         let mut own = user.clone().filter(|frame| !frame.is_library);
         own.clone()
             .find(|frame| frame.function.is_some() && frame.line.is_some())
-            .or_else(|| own.find(|frame| frame.function.is_some()))
+            .or_else(|| own.clone().find(|frame| frame.function.is_some()))
+            .or_else(|| own.next())
             .or_else(|| user.next())
     }
 
@@ -166,7 +168,7 @@ impl Stack {
 pub struct Place {
     /// The event.
     pub kind: StackKind,
-    /// The function; all of its members are `None` if it is unknown.
+    /// The function; if it is unknown, its program or library at most.
     pub frame: Frame,
     /// Why the function is unknown.
     pub unknown: Option<Reason>,
@@ -200,7 +202,10 @@ impl Stacks {
             let unknown = stack.why_unknown();
             let frame = match unknown {
                 None => stack.own().cloned().unwrap_or_default(),
-                Some(_) => Frame::default(),
+                Some(_) => Frame {
+                    module: stack.own().and_then(|own| own.module.clone()),
+                    ..Frame::default()
+                },
             };
             by_place
                 .entry((stack.kind, frame, unknown))

@@ -78,7 +78,7 @@ pub struct Options {
     /// Takes 8 MiB of kernel memory, and makes each request more expensive.
     pub accesses: bool,
     /// Send the stacks of tasks at events that wait for storage, and at evictions ([`Probe::stacks`](crate::Probe::stacks)),
-    /// with [`Detail::Rows`]. Takes 16 MiB of kernel memory, and 20 KiB for each CPU; costs some 5 us for each of these
+    /// with [`Detail::Rows`]. Takes 16 MiB of kernel memory, and 24 KiB for each CPU; costs some 5 us for each of these
     /// events.
     pub stacks: bool,
     /// Count calls that remove, rename, make or truncate files ([`Snapshot::changes`](crate::Snapshot::changes)). It costs

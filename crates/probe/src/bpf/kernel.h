@@ -291,7 +291,8 @@ struct pid {
 	struct upid numbers[0];
 } CORE;
 struct mm_struct {
-	unsigned long exec_vm; /* executable pages that are not writable */
+	unsigned long exec_vm;	   /* executable pages that are not writable */
+	unsigned long start_stack; /* of the first thread: its arguments are there, above all of its frames */
 } CORE;
 struct task_struct {
 	struct thread_info thread_info;

@@ -20,7 +20,7 @@ struct stack_scratch {
 	u64 busy; /* a program that interrupts another one here sends no stack */
 	u64 serial;
 	struct stack_record record;
-	u8 margin[STACK_PIECE]; /* the verifier knows the length of each piece of the copy, and not that of their sum */
+	u8 margin[2 * STACK_PIECE]; /* the verifier knows the length of each piece of the copy, and not that of their sum */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -89,20 +89,37 @@ static __always_inline u64 wakeup_for(u64 memory, u64 start, u64 executable_page
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-/* Copies the stack from its pointer on, page by page up to the first that is not there. */
-static __always_inline void copy_user_stack(struct stack_record *record)
+/* Copies the next piece, which lies in one page; false: all of them are copied, or it is not there. */
+static __always_inline bool copy_piece(struct stack_record *record, u32 *done, u32 wanted)
 {
-	u32 done = 0, piece;
+	u32 piece = STACK_PIECE - ((record->sp + *done) & (STACK_PIECE - 1));
 
-	for (int i = 0; i < STACK_BYTES / STACK_PIECE + 1; i++) {
-		if (done >= STACK_BYTES)
-			break;
-		piece = STACK_PIECE - ((record->sp + done) & (STACK_PIECE - 1));
-		if (bpf_probe_read_user(record->user + (done & (STACK_BYTES - 1)), piece & (2 * STACK_PIECE - 1),
-					(void *)(record->sp + done)))
-			break;
-		done += piece;
-	}
+	if (*done >= wanted)
+		return false;
+	if (piece > wanted - *done)
+		piece = wanted - *done;
+	/* the compiler knows these bounds, and Linux 6.1 does not */
+	barrier_var(piece);
+	if (bpf_probe_read_user(record->user + (*done & (STACK_BYTES - 1)), piece & (2 * STACK_PIECE - 1),
+				(void *)(record->sp + *done)))
+		return false;
+	*done += piece;
+	return true;
+}
+
+/*
+ * Copies the stack from its pointer to `start`, where that is near, up to the first page that is not there. No loop: Linux
+ * 6.1 refuses the one that the compiler makes of it.
+ */
+static __always_inline void copy_user_stack(struct stack_record *record, u64 start)
+{
+	u32 done = 0, wanted = STACK_BYTES;
+
+	if (start > record->sp && start - record->sp < STACK_BYTES)
+		wanted = start - record->sp;
+	if (copy_piece(record, &done, wanted) && copy_piece(record, &done, wanted) &&
+	    copy_piece(record, &done, wanted) && copy_piece(record, &done, wanted))
+		copy_piece(record, &done, wanted);
 	record->user_bytes = done < STACK_BYTES ? done : STACK_BYTES;
 }
 
@@ -155,7 +172,7 @@ ONCE u64 send_stack(u32 kind)
 	u64 self = (u64)task, id, length;
 	struct stack_scratch *scratch;
 	struct stack_record *record;
-	struct mm_struct *mm;
+	struct mm_struct *mm = NULL;
 	long bytes;
 
 	if (!config.stacks)
@@ -191,7 +208,7 @@ ONCE u64 send_stack(u32 kind)
 		record->ip = regs->ip;
 		record->sp = regs->sp;
 		record->bp = regs->bp;
-		copy_user_stack(record);
+		copy_user_stack(record, READ(mm, start_stack));
 		if (record->user_bytes == STACK_BYTES)
 			walk_frames(record);
 	}

@@ -75,7 +75,11 @@ fn row(place: &Place, total: &Weight) -> Vec<SheetCell> {
             place.frame.function.clone().unwrap_or_default(),
             place_text(&place.frame),
         ),
-        Some(why) => ("?".to_owned(), why.words().to_owned()),
+        Some(why) => {
+            let module = place_text(&place.frame);
+            let open = if module.is_empty() { "" } else { ": " };
+            ("?".to_owned(), format!("{module}{open}{}", why.words()))
+        }
     };
     vec![
         SheetCell::text(place.kind.words()),

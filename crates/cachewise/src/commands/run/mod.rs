@@ -181,11 +181,14 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             Some(verify::verify(&arguments, &interval, &changes, &kernel));
     }
     let diagnosis = Diagnosis::of(&interval);
-    if let Err(error) = stack_files.write(&interval, &arguments) {
-        // The report and the command's exit status are not to be lost with it.
-        tell(&explain(&error));
+    let written = stack_files.write(&interval, &arguments);
+    let status = finish(sink, &interval, &diagnosis, &arguments)?;
+    match written {
+        // The report and the command's own status are not to be lost with it.
+        Err(error) if exit_status(&interval) != 0 => tell(&explain(&error)),
+        written => written?,
     }
-    finish(sink, &interval, &diagnosis, &arguments)
+    Ok(status)
 }
 
 /// A note on processes that outlive the command: the report ends before their later reads and writes.

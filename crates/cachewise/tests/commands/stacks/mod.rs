@@ -1,8 +1,10 @@
 //! `run --stacks`: the function and line of each miss, wait and eviction.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::*;
@@ -16,6 +18,14 @@ pub fn trials() -> Vec<Trial> {
         needs_root("faults_have_their_line", faults_have_their_line),
         needs_root("direct_reads_have_their_line", direct_reads_have_their_line),
         needs_root("syncs_have_their_line", syncs_have_their_line),
+        needs_root(
+            "follow_and_interrupt_have_the_lines",
+            follow_and_interrupt_have_the_lines,
+        ),
+        needs_root(
+            "perf_maps_name_code_in_no_file",
+            perf_maps_name_code_in_no_file,
+        ),
         needs_root(
             "throttled_writes_have_their_line",
             throttled_writes_have_their_line,
@@ -40,6 +50,7 @@ pub fn trials() -> Vec<Trial> {
 
 const C: &str = include_str!("programs/events.c");
 const RUST: &str = include_str!("programs/reads.rs");
+const JIT: &str = include_str!("programs/jit.c");
 const GO: &str = include_str!("programs/reads.go");
 
 /// Pages between two reads, and how often the programs read: 64 times one page, 16 times 16.
@@ -291,6 +302,72 @@ fn throttled_writes_have_their_line() {
     assert!(found >= 0.95 * waited, "{found} of {waited} s");
 }
 
+fn follow_and_interrupt_have_the_lines() {
+    let scratch = Scratch::new();
+    let Some(program) = compiled_c(&scratch) else {
+        return;
+    };
+    let (file, target) = (cold(&scratch), scratch.path("report.json"));
+    let mut reads = Command::new(&program);
+    reads.arg("reads").arg(&file).arg("waits");
+    let mut program = reads.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut input = program.stdin.take().expect("it was asked for");
+    let mut follow = cachewise(["run", "--stacks", "-o"]);
+    follow.arg(&target).args(["-p", &program.id().to_string()]);
+    let mut following = Started::of(&mut follow);
+    following.until_thread("stacks");
+    input.write_all(b"b").expect("it reads its input");
+    until("the last page that it reads is resident", || {
+        (resident(&file) >= INDEX_PAGES + TABLE_PAGES).then_some(())
+    });
+    following.until_thread("signals");
+    following.signal(Signal::INT);
+    let ended = following.wait();
+    assert_eq!(
+        ended.code(),
+        0,
+        "an interrupt ends the measurement: {}",
+        ended.err()
+    );
+    drop(input);
+    assert!(program.wait().expect("a child").success(), "it went on");
+    let report = Report::read(&target, ended);
+    for (place, pages) in [
+        (("load_index", line(C, "index")), INDEX_PAGES),
+        (("load_table", line(C, "table")), TABLE_PAGES),
+    ] {
+        let found = sum(&report, "read", "pages", Some(place));
+        is_mostly(found, pages, place.0, &report);
+    }
+}
+
+fn perf_maps_name_code_in_no_file() {
+    let scratch = Scratch::new();
+    let compiler = ["gcc", "-g", "-O2", "-fno-omit-frame-pointer"];
+    let Some(program) = compiled(&scratch, "jit.c", JIT, &compiler) else {
+        return;
+    };
+    let file = cold(&scratch);
+    let report = report(&program, None, &file);
+    let map = report.ended.out();
+    std::fs::remove_file(map.trim_end()).expect("it was written");
+    let named = stacks(&report).iter().filter(|stack| {
+        let frames = stack["frames"].as_array().expect("a list");
+        let mut user = frames.iter().filter(|frame| frame["kernel"] == false);
+        let inner = user
+            .next()
+            .is_some_and(|frame| frame["function"] == "app::read at");
+        inner && user.any(|frame| frame["function"] == "main")
+    });
+    let pages: u64 = named.filter_map(|stack| stack["pages"].as_u64()).sum();
+    is_mostly(
+        pages as f64,
+        64,
+        "the function of the map, and its caller",
+        &report,
+    );
+}
+
 fn evictions_have_their_line() {
     let scratch = Scratch::new();
     let Some(program) = compiled_c(&scratch) else {
@@ -422,6 +499,15 @@ fn stripped_programs_are_marked() {
     let frame = of_program.expect("its calls are on the stacks");
     assert_eq!(frame["function"], Value::Null, "no name is made up");
     assert_eq!(frame["unknown_code"], "no_symbol", "and it says why");
+    let own = stacks(&report)
+        .iter()
+        .find(|stack| stack["command"] == "program" && stack["pages"] != 0)
+        .expect("its reads missed");
+    assert_eq!(
+        own["own_frame"],
+        Value::Null,
+        "the C library's function is not its own"
+    );
 }
 
 fn without_root_it_is_refused() {

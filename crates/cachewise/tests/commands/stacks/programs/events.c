@@ -1,4 +1,7 @@
-/* One event after the other at known functions and lines: `events KIND FILE`. */
+/*
+ * One event after the other at known functions and lines: `events KIND FILE`. With a third argument it begins after the first
+ * byte of its input, and ends with its input.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -108,6 +111,11 @@ int main(int count, char **arguments)
 	if (fd < 0 || posix_memalign((void **)&buffer, PAGE, 32 * PAGE))
 		return 1;
 	memset(buffer, 1, 32 * PAGE);
+	char byte;
+	int waits = count > 3;
+
+	if (waits && read(0, &byte, 1) != 1)
+		return 1;
 	if (!strcmp(kind, "reads"))
 		reads(fd);
 	else if (!strcmp(kind, "faults"))
@@ -123,5 +131,7 @@ int main(int count, char **arguments)
 		evictions(fd);
 	else
 		return 1;
+	while (waits && read(0, &byte, 1) == 1)
+		;
 	return 0;
 }
