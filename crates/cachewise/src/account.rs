@@ -600,8 +600,8 @@ mod tests {
             },
         };
         let lost = lost(&snapshot);
-        // Contradictions are found in the rows, and `size` alone has accesses.
-        let of_rows = |kind: &&str| !["accesses", "contradictions"].contains(kind);
+        // Contradictions are found in the rows; `size` alone has accesses, and `run --stacks` stacks.
+        let of_rows = |kind: &&str| !["accesses", "contradictions", "stacks"].contains(kind);
         let kinds: Vec<&str> = Lost::KINDS
             .iter()
             .map(|(kind, _)| *kind)

@@ -341,7 +341,10 @@ fn refuses_parts(without: &Without) {
                 "vmstat knows no parts, and the whole in their place would be a lie",
             )
             .says("probe", "the message says what it would take")
-            .says("ermi", "and why it cannot be had");
+            .says(
+                "does not have CAP_BPF and CAP_PERFMON",
+                "and why it cannot be had",
+            );
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) struct Blame<'a> {
 
 /// The processes that evicted most of the reclaimed pages of files which they do not use, the worst first.
 pub(super) fn blames(interval: &Interval) -> Vec<Blame<'_>> {
+    // A stream is known by what it inserts.
+    if interval.ledger.inserted_pages().exact().is_none() {
+        return Vec::new();
+    }
     let worth = WORTH.pages_ceil(interval.page()).0;
     let mut of_file: HashMap<usize, Vec<&Eviction>> = HashMap::new();
     for eviction in interval

@@ -81,7 +81,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: evicted_by_other::ID,
         help: "Programs that evict pages which others use again",
-        needs: &[Counter::RefaultPages],
+        needs: &[Counter::ReadMissedPages, Counter::RefaultPages],
         verify: "run it again: refault pages of the file fall",
         check: evicted_by_other::check,
     },

@@ -91,7 +91,8 @@ fn each_wait_is_told_by_its_cause() {
     let cases = [
         ("sleep 0.3", Counter::Slept),
         ("sleep 0.3; true", Counter::WaitedChildren),
-        ("sleep 0.3 | cat", Counter::WaitedPeer),
+        // The reader has time to start.
+        ("(sleep 0.2; exec sleep 0.3) | cat", Counter::WaitedPeer),
         (
             "exec 9<. && (flock 9; exec sleep 0.3) & sleep 0.1; exec 8<.; flock 8",
             Counter::WaitedLock,

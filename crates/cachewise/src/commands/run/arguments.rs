@@ -156,8 +156,9 @@ impl Run {
             (Some(option), _, [command, ..]) => (
                 ErrorKind::ArgumentConflict,
                 format!(
-                    "{option} follows a running process, and {:?} would start another: remove one of the two; \
+                    "{option}{} follows a running process, and {:?} would start another: remove one of the two; \
                      to measure both, run cachewise twice",
+                    self.selection.pid.map_or(String::new(), |pid| format!(" {pid}")),
                     command.to_string_lossy()
                 ),
             ),
