@@ -25,7 +25,7 @@ use kit::{image, needs, oracle, problem, random};
 /// One script at a time: what others do is run-queue time and interrupts here.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What was counted, and the CPU time that the kernel gave to no task meanwhile.
+/// The counts, and the CPU time that the kernel gave to no task meanwhile.
 struct Counted {
     snapshot: Snapshot,
     stolen: Duration,
