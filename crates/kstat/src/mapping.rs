@@ -6,10 +6,10 @@ use crate::Device;
 
 /// A line of `/proc/PID/maps`: addresses, rights, offset, device, inode, path.
 pub(crate) struct Mapping {
-    /// As `/proc/PID/map_files` names it.
+    /// The range as `/proc/PID/map_files` names it.
     pub(crate) addresses: String,
     pub(crate) executable: bool,
-    /// Of its first byte in the file.
+    /// Offset in the file of the first byte that is mapped.
     pub(crate) offset: u64,
     pub(crate) device: Device,
     pub(crate) inode: u64,

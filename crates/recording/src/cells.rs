@@ -27,7 +27,7 @@ const UNSERVED: [Counter; 3] = [
 ];
 const OF_ANOTHER: Missing = Missing::NotOffered(Reason::OtherVersion);
 
-/// Of evictions by kernel threads.
+/// The culprit of an eviction by a kernel thread.
 const NO_CULPRIT: Count = Measured::Missing(NOT_APPLICABLE);
 
 const NANOSECONDS: f64 = 1e9;

@@ -22,9 +22,9 @@ const MAX_SECTION_BYTES: u64 = 64 << 20;
 
 /// A part of a file that is mapped as a whole, as executable.
 struct Segment {
-    /// In the file.
+    /// Its bytes in the file.
     offsets: Range<u64>,
-    /// As the file has it.
+    /// Its first address, before the file is loaded anywhere.
     address: u64,
 }
 

@@ -85,7 +85,7 @@ pub fn folded_stacks(stacks: &Stacks, weight: FlameWeight, page_bytes: u64) -> S
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
 const TITLE: f64 = 28.0;
-/// Of a character, at the size of the labels.
+/// Width of a character at the size of the labels.
 const CHARACTER: f64 = 6.6;
 /// Narrower calls are not drawn.
 const NARROWEST: f64 = 0.2;

@@ -161,7 +161,10 @@ impl Server {
         let data = scratch.directory().join("pg");
         fs::create_dir(&data).expect("a directory for the test");
         let owned = Command::new("chown").arg("65534:65534").arg(&data).status();
-        assert!(owned.is_ok_and(|status| status.success()), "it is nobody's");
+        assert!(
+            owned.is_ok_and(|status| status.success()),
+            "the user nobody owns it"
+        );
         let server = Server { programs, data };
         let data = text(&server.data);
         server.done(

@@ -16,7 +16,7 @@ use crate::measured::{Count, Measured};
 use crate::parts::ProcessRow;
 use crate::reason::Reason;
 
-/// As for `working_set`: fewer refaults are chance.
+/// Fewer refaults can happen by chance; the rule `working_set` has the same bound.
 const WORTH: Bytes = Bytes(4 << 20);
 /// One in this many refaults among the pages that a process inserted: it uses its data again, and is no stream.
 const REUSE_PART: u64 = 4;

@@ -9,7 +9,6 @@
 mod kit;
 
 use std::fs;
-use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,39 +21,11 @@ use kit::files::{Files, evict};
 use kit::group::Group;
 use kit::{image, needs, oracle, problem, random};
 
-/// One script at a time: what others do is run-queue time and interrupts here.
+/// One script at a time: the others of this program load both CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The counts, and the CPU time that the kernel gave to no task meanwhile.
-struct Counted {
-    snapshot: Snapshot,
-    stolen: Duration,
-}
-
-impl Deref for Counted {
-    type Target = Snapshot;
-
-    fn deref(&self) -> &Snapshot {
-        &self.snapshot
-    }
-}
-
-/// Time of all CPUs in interrupts, and taken by the host: the kernel does not charge it to the task that it interrupts.
-fn stolen() -> Duration {
-    let text = fs::read_to_string("/proc/stat").unwrap();
-    let cpu = text.lines().next().unwrap().split_ascii_whitespace();
-    // user, nice, system, idle, iowait, irq, softirq, steal
-    let ticks: u64 = cpu
-        .skip(6)
-        .take(3)
-        .map(|ticks| ticks.parse::<u64>().unwrap())
-        .sum();
-    // A tick of /proc is a hundredth of a second.
-    Duration::from_millis(10 * ticks)
-}
-
 /// Runs a script of the shell with these arguments under a probe; `None` where the test cannot run.
-fn measure(name: &str, script: &str, arguments: &[&Path]) -> Option<Counted> {
+fn measure(name: &str, script: &str, arguments: &[&Path]) -> Option<Snapshot> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(reason) = needs::missing() {
         println!("skipped: {name}: {reason}");
@@ -72,7 +43,6 @@ fn measure(name: &str, script: &str, arguments: &[&Path]) -> Option<Counted> {
         }
         Err(error) => panic!("{name}: {error}"),
     };
-    let before = stolen();
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).args(arguments);
     let status = command
@@ -81,10 +51,7 @@ fn measure(name: &str, script: &str, arguments: &[&Path]) -> Option<Counted> {
         .status()
         .unwrap();
     assert!(status.success(), "{script}: {status}");
-    Some(Counted {
-        snapshot: probe.snapshot().unwrap(),
-        stolen: stolen().saturating_sub(before),
-    })
+    Some(probe.snapshot().unwrap())
 }
 
 fn time(snapshot: &Snapshot, of: &[Counter]) -> Duration {
@@ -103,17 +70,14 @@ fn time_of_file(snapshot: &Snapshot, path: &Path, counter: Counter) -> Duration 
 /// The share of the time that tasks existed which the parts miss, or have too much: 5 % at most.
 ///
 /// The parts come from the kernel's accounts of CPU and run queue and from the probe's clock at switches; the whole
-/// from the kernel's start times. The kernel's account of interrupts and of the host's time is no task's.
-fn adds_up(name: &str, snapshot: &Counted) {
+/// from the kernel's start times.
+fn adds_up(name: &str, snapshot: &Snapshot) {
     let whole = time(snapshot, &[Counter::TaskSeconds]).as_secs_f64();
     let cpu: Duration = snapshot.processes.iter().map(|one| one.cpu_time).sum();
     let parts = (cpu + time(snapshot, &Counter::WAITS)).as_secs_f64();
-    let least = parts - 0.05 * whole;
-    let most = parts + snapshot.stolen.as_secs_f64() + 0.05 * whole;
     assert!(
-        (least..=most).contains(&whole),
-        "{name}: {parts} of {whole} s, {:?} in interrupts: {:?}",
-        snapshot.stolen,
+        (whole - parts).abs() <= 0.05 * whole,
+        "{name}: {parts} of {whole} s: {:?}",
         parts_of(snapshot)
     );
 }
@@ -199,7 +163,7 @@ fn reads_of_a_resident_file_wait_for_no_page() {
         return;
     };
     // The machine may reclaim its pages between the two, which the misses show.
-    let missed = |counted: &Counted| counted.total[Counter::ReadMissedPages];
+    let missed = |counted: &Snapshot| counted.total[Counter::ReadMissedPages];
     let again = || measure("reads_of_a_resident_file", read, &[&file]).unwrap();
     let warm = (0..10)
         .map(|_| again())
