@@ -341,6 +341,7 @@ pub(crate) const GROUPS: [Group; 11] = [
             BackEnd::Tracepoints,
             &[
                 ("on_switch", "sched_switch"),
+                ("on_wake", "sched_wakeup"),
                 ("on_throttle", "balance_dirty_pages"),
             ],
         )],

@@ -24,7 +24,7 @@ const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 28] = [
+const BESIDE: [&str; 29] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -51,6 +51,7 @@ const BESIDE: [&str; 28] = [
     "on_direct_reclaim",
     "on_reclaim_end",
     "on_switch",
+    "on_wake",
     "on_throttle",
     "on_sys_enter",
 ];
@@ -501,7 +502,7 @@ fn configure(
             "walk" | "meet_owner" => !tree && !rows,
             "flush" | "look_again" | "on_group_reclaim" | "on_direct_reclaim"
             | "on_reclaim_end" => !rows,
-            "on_switch" | "on_throttle" => !options.has_times(),
+            "on_switch" | "on_wake" | "on_throttle" => !options.has_times(),
             "on_sys_enter" => !options.changes,
             _ => false,
         };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Times of tasks: for what they wait, from the moment that they give up their CPU to the moment that they have one
- * again, less what the kernel's own account says that they spent on a run queue in between.
+ * again, less what they spent on a run queue in between: since the event that woke them, or by the kernel's account where
+ * that event was not seen. The account alone is not enough: from Linux 6.12 on, a sleeping task that is moved to another
+ * CPU before it has left its run queue (delayed dequeue) is charged for its sleep.
  */
 #ifndef CACHEWISE_WAIT_H
 #define CACHEWISE_WAIT_H
@@ -21,6 +23,7 @@ struct timing {
 	u64 mapping;	     /* its mapping, by address; 0: no file */
 	u64 since;	     /* off its CPU, or the latest walk */
 	u64 alive;	     /* since then, or the latest walk */
+	u64 woken;	     /* on a run queue after its wait; 0: not, or the event was not seen */
 	u64 entered;	     /* on its CPU */
 	u64 queued, charged; /* the kernel's accounts of its run queues and CPU time, as they were last seen */
 	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
@@ -254,8 +257,15 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 	u64 now = bpf_ktime_get_ns(), delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
 	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
 	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
-	u64 on_cpu = now - __sync_lock_test_and_set(&timing->entered, now);
-	u64 waited = __sync_lock_test_and_set(&timing->waited, 0), other = queued;
+	u64 entered = __sync_lock_test_and_set(&timing->entered, now), on_cpu = now - entered;
+	u64 waited = __sync_lock_test_and_set(&timing->waited, 0), other;
+	u64 woken = __sync_lock_test_and_set(&timing->woken, 0);
+
+	if (woken)
+		queued = entered > woken ? entered - woken : 0;
+	else if (timing->cause == TIME_run_queue_seconds)
+		queued = 0; /* the wait itself is for a CPU */
+	other = queued;
 
 	if (charged > on_cpu)
 		other += charged - on_cpu;
@@ -264,6 +274,21 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 		spend(timing, timing->cause, waited - other);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, waited - other);
 	}
+}
+
+/*
+ * The task gives up a CPU that it was not seen to get: a kernel may hide the switches away from some of its tasks, as that
+ * of a virtual machine does with those of its agent. The CPU time that the kernel has charged since gives the moment.
+ */
+static __always_inline void enter_unseen(struct task_struct *task, struct timing *timing)
+{
+	u64 now = bpf_ktime_get_ns(), ran = READ(task, se.sum_exec_runtime) - timing->charged;
+	u64 away = now - __sync_lock_test_and_set(&timing->since, now);
+
+	if (away > ran)
+		timing->waited += away - ran;
+	timing->entered = now - ran;
+	timing->off = 0;
 }
 
 static __always_inline void note_life(struct timing *timing, u64 now)
@@ -291,12 +316,13 @@ static __always_inline struct timing *begin_timing(struct task_struct *task)
 		__sync_fetch_and_add(&lost.tasks, 1);
 		return NULL;
 	}
-	timing->queued = READ(task, sched_info.run_delay);
-	timing->charged = READ(task, se.sum_exec_runtime);
 	timing->entered = bpf_ktime_get_ns();
 	timing->alive = READ(task, start_time);
-	if (timing->alive < owner.since)
+	if (timing->alive < owner.since) {
 		timing->alive = owner.since;
+		timing->queued = READ(task, sched_info.run_delay);
+		timing->charged = READ(task, se.sum_exec_runtime);
+	} /* else from 0: the queue that a new task waited in before it was moved to this CPU is in its account already */
 	timing->cause = TIME_waited_other_seconds;
 	timing->stack_kind = STACK_KINDS;
 	return timing;
@@ -379,6 +405,8 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		timing = begin_timing(task);
 	if (!timing)
 		return 0;
+	if (timing->off)
+		enter_unseen(task, timing);
 	divide(task, timing);
 	if (state) {
 		if (state->fetch_since && state->fetch_at == moment_of(task, syscall_nr(task, regs)))
@@ -415,6 +443,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	}
 	timing->cause = wait.cause;
 	timing->since = bpf_ktime_get_ns();
+	timing->woken = 0;
 	timing->off = 1;
 	return 0;
 }
@@ -467,6 +496,22 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *raw_prev, struct tas
 	return 0;
 }
 
+/* The task's wait ends: from now on it waits for a CPU. */
+SEC("raw_tp/sched_wakeup")
+int BPF_PROG(on_wake, struct task_struct *raw)
+{
+	struct task_struct *task = PLAIN(task_struct, raw);
+	u64 self = (u64)raw;
+	struct timing *timing;
+
+	if (!is_timed(task))
+		return 0;
+	timing = bpf_map_lookup_elem(&timings, &self);
+	if (timing && timing->off && !timing->woken)
+		timing->woken = bpf_ktime_get_ns();
+	return 0;
+}
+
 /* A task that dirties pages is about to be made to wait. */
 SEC("raw_tp/balance_dirty_pages")
 int BPF_PROG(on_throttle)
@@ -492,14 +537,20 @@ static __always_inline void settle_times(struct task_struct *task)
 	if (!timing)
 		return;
 	now = bpf_ktime_get_ns();
-	if (timing->off && !(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
+	if (!timing->off)
+		divide(task, timing);
+	else if (!(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
 		/* the end of its wait may come at this moment: a time belongs to the one who takes it */
-		u64 time = now - __sync_lock_test_and_set(&timing->since, now);
+		u64 time = now - __sync_lock_test_and_set(&timing->since, now), woken = timing->woken;
 
+		if (woken) {
+			spend(timing, TIME_run_queue_seconds, now - woken);
+			time = time > now - woken ? time - (now - woken) : 0;
+			timing->woken = now;
+		}
 		spend(timing, timing->cause, time);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, time);
 	}
-	divide(task, timing);
 	note_life(timing, now);
 	book_spent(task, timing, true);
 	book_spent(task, timing, false);
