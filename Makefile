@@ -81,8 +81,8 @@ bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C,
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
 
-bench-size: ## how exact the curves of `size` are: predicted miss ratios against memory groups, load by load; as root
-	$(CARGO) bench --locked -p cachewise-curve --bench groups
+bench-size: ## how exact the curves of `size` are: eight loads at four limits, predicted and counted in memory groups; as root
+	$(CARGO) bench --locked -p cachewise --bench size
 
 bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE
 	@scripts/setup tier

@@ -19,6 +19,8 @@ pub enum Kind {
     ReadAhead,
     /// The pages leave the cache for a reason that no size changes: the file is truncated or deleted.
     Remove,
+    /// The pages are in the real cache. If nothing was seen to insert them, they were there before.
+    Resident,
 }
 
 /// A range of pages of one file that is accessed at once.
@@ -127,12 +129,12 @@ impl Rate {
 }
 
 /// The hash of a block, below 2^32. `crates/probe/src/bpf/access.h` computes the same.
+///
+/// Blocks of a file are multiples of the golden ratio, modulo 1: any number of them in turn are spread evenly, so that a
+/// sample has its share of each long part of a file, give or take a few blocks. With chance in it, half of 100 blocks
+/// would be 40 to 60, and misses of a program that reads in turn wrong by as much.
 fn block_hash(file: u64, block: u64) -> u64 {
-    let mut hash = file.wrapping_add(block.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    hash ^= hash >> 32;
-    hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    hash ^= hash >> 32;
-    hash & u64::from(u32::MAX)
+    file.wrapping_add(block.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
             pages[0] += u64::from(half.has(7, page));
             pages[1] += u64::from(quarter.has(7, page));
         }
-        assert!((39_000..41_000).contains(&pages[0]), "half: {pages:?}");
-        assert!((19_000..21_000).contains(&pages[1]), "a quarter: {pages:?}");
+        assert!((39_950..40_050).contains(&pages[0]), "half: {pages:?}");
+        assert!((19_950..20_050).contains(&pages[1]), "a quarter: {pages:?}");
     }
 }

@@ -13,6 +13,12 @@ use crate::stack::{Distances, Stack};
 /// Files whose last page is remembered.
 const RECENT_FILES: usize = 1024;
 
+/// Lengths of readahead that are told apart, as exponents of two: longer ones make no difference.
+const WINDOWS: usize = 10;
+
+/// So many pages are no chance: half of them are sampled, nearly.
+const ENOUGH_PAGES: usize = 4096;
+
 /// Pages of a request that are simulated at once: a request without an end must not take memory without an end.
 const MOST_AT_ONCE: u64 = 4096;
 
@@ -25,11 +31,13 @@ pub struct Given(usize);
 pub struct Estimator {
     page_bytes: u64,
     rate: Rate,
+    /// The share of pages that the sample has: near the rate, and exact for the pages that were there when it was lowered.
+    share: f64,
     slots: Slots,
     /// Those of the read at hand.
     wanted: Vec<Option<u32>>,
-    /// The largest readahead so far, in pages.
-    window: u64,
+    /// Pages that were read, by the power of two of the readahead.
+    windows: [u64; WINDOWS],
     /// The last page that was read, by file.
     recent: Vec<Option<(u64, u64)>>,
     unlimited: Memory,
@@ -64,9 +72,10 @@ impl Estimator {
         Estimator {
             page_bytes: Pages(1).bytes(page_size).0,
             rate: Rate::ALL,
+            share: 1.0,
             slots: Slots::new(max_pages),
             wanted: Vec::new(),
-            window: 0,
+            windows: [0; WINDOWS],
             recent: vec![None; RECENT_FILES],
             unlimited: Memory::unlimited(),
             given: Vec::new(),
@@ -84,7 +93,7 @@ impl Estimator {
     /// Simulates this size too, from now on: memory for pages of files, that is without what programs and the kernel
     /// take for themselves.
     pub fn memory(&mut self, memory: Pages) -> Given {
-        let rate = self.rate.share();
+        let rate = self.share;
         let limited = self
             .unlimited
             .limited(memory.0.max(1), self.page_bytes, rate);
@@ -97,7 +106,7 @@ impl Estimator {
 
     /// Changes a given size: programs take more memory for themselves, or less.
     pub fn resize(&mut self, given: Given, memory: Pages) {
-        let rate = self.rate.share();
+        let rate = self.share;
         let given = &mut self.given[given.0];
         if given.pages != memory.0 {
             given.resize(memory.0.max(1), self.page_bytes, rate);
@@ -114,9 +123,10 @@ impl Estimator {
     /// Takes half of the sample from now on: for a source that sends more than is simulated in time.
     pub fn lower_rate(&mut self) {
         if self.rate.is_whole() {
-            self.rate = self.rate.with_room_for(self.window);
+            self.rate = self.rate.with_room_for(self.window());
         }
         self.rate = self.rate.halved();
+        let before = self.slots.len();
         for slot in 0..self.slots.highest() as u32 {
             if let Some((file, page)) = self.slots.page(slot)
                 && !self.rate.has(file, page)
@@ -124,10 +134,29 @@ impl Estimator {
                 self.forget(slot);
             }
         }
-        let (rate, page_bytes) = (self.rate.share(), self.page_bytes);
+        // Where all pages are used in turn, a size has all of them or none: it must not depend on whether the sample has a few
+        // pages too many.
+        self.share *= match before {
+            0..ENOUGH_PAGES => 0.5,
+            before => self.slots.len() as f64 / before as f64,
+        };
+        let (rate, page_bytes) = (self.share, self.page_bytes);
         for memory in self.given.iter_mut().chain(&mut self.grid) {
             memory.resize(memory.pages, page_bytes, rate);
         }
+    }
+
+    /// The readahead that a twentieth of the pages, or more, are read with at least: a few pages of libraries with a long
+    /// one are no reason for long blocks, of which a sample has fewer.
+    fn window(&self) -> u64 {
+        let all: u64 = self.windows.iter().sum();
+        let mut above = 0;
+        let is_common = |exponent: &usize| {
+            above += self.windows[*exponent];
+            above * 20 >= all
+        };
+        let exponent = (0..WINDOWS).rev().find(is_common);
+        exponent.map_or(1, |exponent| 1 << exponent)
     }
 
     /// Begins to count here: what was simulated so far has filled the memories.
@@ -145,9 +174,8 @@ impl Estimator {
         let is_read = matches!(access.kind, Kind::Read | Kind::Fault);
         if is_read {
             self.counts.requested += access.pages;
-            self.window = self
-                .window
-                .max(access.reader.map_or(0, |reader| reader.window));
+            let window = access.reader.map_or(0, |reader| reader.window).max(1);
+            self.windows[(window.ilog2() as usize).min(WINDOWS - 1)] += access.pages;
         }
         let end = access.first.saturating_add(access.pages);
         if end == access.first {
@@ -209,7 +237,7 @@ impl Estimator {
                 is_fault: access.kind == Kind::Fault,
                 rate: self.rate,
             };
-            let weight = 1.0 / self.rate.share();
+            let weight = 1.0 / self.share;
             let memories = std::iter::once(&mut self.unlimited)
                 .chain(&mut self.given)
                 .chain(&mut self.grid);
@@ -246,7 +274,16 @@ impl Estimator {
             self.stack.access(slot);
             return;
         }
-        let weight = 1.0 / self.rate.share();
+        if kind == Kind::Resident {
+            if !self.unlimited.lists.has(slot) {
+                for lists in self.all_lists() {
+                    lists.read_ahead(slot);
+                }
+                self.stack.access(slot);
+            }
+            return;
+        }
+        let weight = 1.0 / self.share;
         for memory in self.all_memories() {
             if memory.lists.read_ahead(slot) {
                 memory.fetched += weight;
@@ -284,7 +321,7 @@ impl Estimator {
 
     /// Begins to simulate the next size when the pages in use fill it.
     fn grow(&mut self) {
-        let rate = self.rate.share();
+        let rate = self.share;
         while self.unlimited.lists.resident() as f64 >= self.next_size as f64 * rate {
             let memory = self
                 .unlimited
@@ -348,7 +385,7 @@ impl Estimator {
             .collect();
         points.sort_by_key(|point| (point.memory, !point.is_given));
         points.dedup_by_key(|point| point.memory);
-        let footprint = self.unlimited.lists.resident() as f64 / self.rate.share();
+        let footprint = self.unlimited.lists.resident() as f64 / self.share;
         Curve {
             points,
             requested: Pages(requested),
@@ -412,6 +449,71 @@ mod tests {
         let late = estimator.grid.iter().find(|memory| memory.pages == 4096);
         assert_eq!(late.unwrap().fetched, given.fetched);
         assert!(given.fetched > 1000.0);
+    }
+
+    #[test]
+    fn page_that_was_resident_before_is_no_miss_the_first_time() {
+        let mut estimator = estimator(1 << 16);
+        estimator.memory(Pages(300));
+        let resident = |first| Access {
+            kind: Kind::Resident,
+            ..read(1, first, 1)
+        };
+        let fault = |first| Access {
+            kind: Kind::Fault,
+            ..read(1, first, 1)
+        };
+        for page in 0..1000 {
+            estimator.access(&resident(page));
+            estimator.access(&fault(page));
+        }
+        let curve = estimator.curve(None);
+        assert!(
+            curve
+                .points
+                .iter()
+                .all(|point| point.miss_ratio == Some(0.0))
+        );
+        assert!(
+            curve
+                .points
+                .iter()
+                .all(|point| point.lru_miss_ratio == Some(0.0))
+        );
+        estimator.access(&resident(0));
+        estimator.access(&fault(0));
+        let missed = |size: u64| {
+            let points = estimator.curve(None).points;
+            let point = points.into_iter().find(|point| point.memory.0 >= size);
+            point.map(|point| point.missed)
+        };
+        assert_eq!(
+            missed(300),
+            Some(Pages(1)),
+            "the simulated memory evicted it"
+        );
+        assert_eq!(missed(1024), Some(Pages(0)));
+    }
+
+    #[test]
+    fn sample_of_pages_that_just_fit_has_room_for_them() {
+        for pages in [30_000, 30_011, 33_333] {
+            let mut estimator = estimator(1 << 16);
+            estimator.memory(Pages(pages));
+            estimator.memory(Pages(pages - 40));
+            for round in 0..4 {
+                for page in 0..pages {
+                    estimator.access(&read(1, page, 1));
+                }
+                if round == 0 {
+                    estimator.lower_rate();
+                    estimator.start();
+                }
+            }
+            let missed = |given: &Memory| given.missed / (3 * pages) as f64;
+            assert!(missed(&estimator.given[0]) < 0.01, "all of {pages} fit");
+            assert!(missed(&estimator.given[1]) > 0.9, "not all of {pages} fit");
+        }
     }
 
     #[test]

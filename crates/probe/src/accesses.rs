@@ -37,6 +37,8 @@ pub enum AccessKind {
     ReadAhead,
     /// Pages leave the cache because their file is truncated or deleted.
     Remove,
+    /// A page is in the cache that a fault, which follows, needs.
+    Resident,
 }
 
 /// An access to pages of a file.
@@ -183,6 +185,7 @@ fn parse(bytes: &[u8]) -> Option<Access> {
         2 => AccessKind::ReadAhead,
         3 => AccessKind::Remove,
         4 => AccessKind::Fault,
+        5 => AccessKind::Resident,
         _ => return None,
     };
     let reader = AccessReader {

@@ -69,10 +69,7 @@ static long sample_step(u64 step, struct sample_walk *walk)
 		pages = walk->left;
 	walk->left -= pages;
 	hash = walk->rest.file + block * 0x9E3779B97F4A7C15ULL;
-	hash ^= hash >> 32;
-	hash *= 0xD6E8FEB86659FD93ULL;
-	hash ^= hash >> 32;
-	if ((u32)hash < walk->threshold) {
+	if (hash >> 32 < walk->threshold) {
 		walk->rest.pages = pages;
 		send_record(&walk->rest);
 	}
@@ -178,6 +175,49 @@ static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind, u6
 	}
 	bpf_loop(1 << 17, sample_step, &walk, 0);
 	return 0;
+}
+
+/* A search for a page in the tree of a mapping. */
+struct tree_walk {
+	u64 index, entry;
+	u32 levels;
+};
+
+/* Goes down a level. An entry that ends in binary 10 is a node, or the number of the slot that has the folio. */
+static long tree_step(u64 step, struct tree_walk *walk)
+{
+	u64 node = walk->entry - 2, slots = node + bpf_core_field_offset(struct xa_node, slots), entry = 0;
+	u8 shift = 0;
+
+	if ((walk->entry & 3) != 2 || walk->entry <= 4096)
+		return 1;
+	bpf_probe_read_kernel(&shift, sizeof(shift), (void *)(node + bpf_core_field_offset(struct xa_node, shift)));
+	/* a tree of few levels has no pages beyond */
+	if (!step && walk->index >> (shift & 63) >= 64) {
+		walk->entry = 0;
+		return 1;
+	}
+	bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(slots + (walk->index >> (shift & 63) & 63) * 8));
+	if ((entry & 3) == 2 && entry < 64 << 2)
+		bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(slots + (entry >> 2) * 8));
+	walk->entry = entry;
+	walk->levels++;
+	return 0;
+}
+
+/*
+ * Is a page of a mapping in the page cache? As xas_load() searches, with slots of XA_CHUNK_SHIFT 6, and without a lock: the
+ * answer is that of a moment. Shadow entries of evicted pages are odd.
+ */
+static __noinline int send_if_resident(u64 mapping, u64 index)
+{
+	struct address_space *of = PLAIN(address_space, (void *)mapping);
+	struct tree_walk walk = { index, (u64)READ(of, i_pages.xa_head) };
+
+	bpf_loop(12, tree_step, &walk, 0);
+	if (!walk.entry || walk.entry & 3 || (!walk.levels && index))
+		return 0;
+	return send_access(mapping, index, index, ACCESS_RESIDENT, 0);
 }
 
 /* As above, if user space requested accesses. */

@@ -41,6 +41,8 @@ static __always_inline int fault_on(struct address_space *mapping, u64 index)
 
 	if (!state)
 		return 0;
+	if (config.accesses)
+		send_if_resident((u64)mapping, index);
 	access_pages((u64)mapping, index, index, ACCESS_FAULT, 0);
 	state->fault_index = index;
 	state->fault_known = 1;

@@ -212,6 +212,13 @@ struct address_space {
 	unsigned long nrpages;
 	unsigned long flags;
 	struct address_space_operations *a_ops;
+	struct {
+		void *xa_head;
+	} i_pages;
+} CORE;
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
 } CORE;
 struct file_ra_state {
 	unsigned int ra_pages;

@@ -186,7 +186,7 @@ struct file_record {
 };
 
 /* An access to pages of a file, for `cachewise_curve`. */
-enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE, ACCESS_FAULT };
+enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE, ACCESS_FAULT, ACCESS_RESIDENT };
 /*
  * Of a read: it begins where the one before it of the same open file ended, or in the page in which that ended. The bits
  * below are the order of the largest folio that the file may have.

@@ -6,9 +6,6 @@ use anyhow::{Context, Result};
 use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy, Kernel};
 use cachewise_units::{Bytes, PageSize, Pages};
 
-/// Pages that each CPU may keep charged in advance: MEMCG_CHARGE_BATCH. On the average half of them.
-const STOCK: u64 = 64;
-
 /// Memory with its limit.
 pub struct Room {
     kernel: Kernel,
@@ -79,21 +76,15 @@ impl Room {
         self.other = self.other.max(other);
     }
 
-    /// Memory that is not of pages of files, with what CPUs keep in advance; `None`: unknown.
-    pub fn other(&self, page: PageSize) -> Option<Bytes> {
-        let stock = match self.group {
-            Some(_) => {
-                let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-                Pages(STOCK * cpus / 2).bytes(page)
-            }
-            None => Bytes(0),
-        };
-        self.other.map(|other| other + stock)
+    /// Memory that is not of pages of files; `None`: unknown. That of a group includes the pages that each CPU keeps charged
+    /// in advance (MEMCG_CHARGE_BATCH): the kernel counts them as used.
+    pub fn other(&self) -> Option<Bytes> {
+        self.other
     }
 
     /// Pages of files that fit into so much memory beside the rest of it.
     pub fn cache_in(&self, memory: Bytes, page: PageSize) -> Pages {
-        let other = self.other(page).unwrap_or_default();
+        let other = self.other.unwrap_or_default();
         Pages(memory.0.saturating_sub(other.0) / Pages(1).bytes(page).0)
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
 
     /// The limit for a size of the page cache.
     fn memory_of(&self, cache: Pages) -> Option<Bytes> {
-        let other = self.seen.room.other(self.page)?;
+        let other = self.seen.room.other()?;
         Some(cache.bytes(self.page) + other)
     }
 

@@ -15,8 +15,8 @@ use super::room::Room;
 /// The ring is emptied this often, or when a quarter of it is full.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The memory around is looked at this often.
-const LOOK: Duration = Duration::from_secs(2);
+/// The memory around is looked at this often: a short program has some too.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// This number of full batches in turn fills half of the ring: more comes than is simulated in time.
 const TOO_MANY: usize = 8;
@@ -187,6 +187,7 @@ fn simulated(access: &cachewise_probe::Access) -> Access {
             AccessKind::Write => Kind::Write,
             AccessKind::ReadAhead => Kind::ReadAhead,
             AccessKind::Remove => Kind::Remove,
+            AccessKind::Resident => Kind::Resident,
         },
         reader: access.reader.map(|reader| Reader {
             id: reader.id,
