@@ -3,8 +3,8 @@
 use cachewise_units::{PageSize, Pages};
 
 use crate::access::{Access, Kind, Rate};
+use crate::cache::{Cache, Touch};
 use crate::curve::{Curve, Point};
-use crate::lists::{Touch, TwoLists};
 use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
 use crate::pages::Slots;
 use crate::readahead::Request;
@@ -240,15 +240,15 @@ impl Estimator {
 
     fn change_page(&mut self, slot: u32, kind: Kind) {
         if kind == Kind::Write {
-            for lists in self.all_lists() {
-                lists.access(slot, Touch::Uses);
+            for cache in self.all_caches() {
+                cache.access(slot, Touch::Uses);
             }
             self.stack.access(slot);
             return;
         }
         let weight = 1.0 / self.rate.share();
         for memory in self.all_memories() {
-            if memory.lists.read_ahead(slot) {
+            if memory.cache.read_ahead(slot) {
                 memory.fetched += weight;
             }
         }
@@ -277,15 +277,15 @@ impl Estimator {
     fn forget(&mut self, slot: u32) {
         self.slots.remove(slot);
         self.stack.forget(slot);
-        for lists in self.all_lists() {
-            lists.forget(slot);
+        for cache in self.all_caches() {
+            cache.forget(slot);
         }
     }
 
     /// Begins to simulate the next size when the pages in use fill it.
     fn grow(&mut self) {
         let rate = self.rate.share();
-        while self.unlimited.lists.resident() as f64 >= self.next_size as f64 * rate {
+        while self.unlimited.cache.resident() as f64 >= self.next_size as f64 * rate {
             let memory = self
                 .unlimited
                 .limited(self.next_size, self.page_bytes, rate);
@@ -307,8 +307,8 @@ impl Estimator {
             .chain(&mut self.grid)
     }
 
-    fn all_lists(&mut self) -> impl Iterator<Item = &mut TwoLists> {
-        self.all_memories().map(|memory| &mut memory.lists)
+    fn all_caches(&mut self) -> impl Iterator<Item = &mut Cache> {
+        self.all_memories().map(|memory| &mut memory.cache)
     }
 
     /// The curve so far. `requested` is the number of pages that were requested, for a source that leaves out accesses
@@ -348,7 +348,7 @@ impl Estimator {
             .collect();
         points.sort_by_key(|point| (point.memory, !point.is_given));
         points.dedup_by_key(|point| point.memory);
-        let footprint = self.unlimited.lists.resident() as f64 / self.rate.share();
+        let footprint = self.unlimited.cache.resident() as f64 / self.rate.share();
         Curve {
             points,
             requested: Pages(requested),
@@ -466,7 +466,7 @@ mod tests {
         );
         assert!(estimator.grid.len() <= Estimator::MAX_SIZES);
         for memory in estimator.all_memories() {
-            assert!(memory.lists.slots() <= MAX_PAGES);
+            assert!(memory.cache.folios.slots() <= MAX_PAGES);
         }
         let footprint = estimator.curve(None).footprint.0;
         assert!(

@@ -39,7 +39,8 @@
 //!
 //! # Layout
 //! - `access`: accesses, and the sample of them
-//! - `pages`: slots of pages; `lists`: the kernel's two lists; `readahead`: its readahead; `stack`: plain LRU of all sizes
+//! - `pages`: slots of pages; `stack`: plain LRU of all sizes
+//! - `cache`: the page cache of one size; `folios`: its folios; `lists`: the kernel's two lists; `readahead`: its readahead
 //! - `memory`: the sizes that are simulated
 //! - `estimator`: from accesses to a curve
 //! - `curve`: the result, its knee and its end
@@ -48,8 +49,10 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cache;
 mod curve;
 mod estimator;
+mod folios;
 mod lists;
 mod memory;
 mod pages;
