@@ -1,7 +1,18 @@
 //! The page cache of one memory size: its folios, and the policy that chooses which of them to evict.
 
-use crate::folios::Folios;
+use crate::folios::{Folios, New};
+use crate::generations::Generations;
 use crate::lists::TwoLists;
+
+/// How the kernel chooses pages to evict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// An active and an inactive list, with refault distances.
+    #[default]
+    Lists,
+    /// The generations of MGLRU, as of Linux 6.1 to 6.13.
+    Generations,
+}
 
 /// The result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +30,69 @@ pub(crate) enum Touch {
     Uses,
 }
 
+/// A policy with its state in one memory.
+#[derive(Debug, Clone)]
+enum State {
+    Lists(TwoLists),
+    Generations(Generations),
+}
+
+impl State {
+    fn of(policy: Policy) -> State {
+        match policy {
+            Policy::Lists => State::Lists(TwoLists::new()),
+            Policy::Generations => State::Generations(Generations::new()),
+        }
+    }
+
+    fn resize(&mut self, gibibytes: u64, rate: f64) {
+        match self {
+            State::Lists(lists) => lists.resize(gibibytes, rate),
+            State::Generations(generations) => generations.resize(rate),
+        }
+    }
+
+    fn mark(&mut self, folios: &mut Folios, folio: u32, in_fault: bool) {
+        match self {
+            State::Lists(lists) => lists.mark(folios, folio),
+            State::Generations(generations) if in_fault => generations.map(folios, folio),
+            State::Generations(generations) => generations.mark(folios, folio),
+        }
+    }
+
+    fn insert(&mut self, folios: &mut Folios, new: New) {
+        match self {
+            State::Lists(lists) => lists.insert(folios, new.folio, new.pages, new.shadow),
+            State::Generations(generations) => generations.insert(folios, new),
+        }
+    }
+
+    fn reclaim(&mut self, folios: &mut Folios, capacity: u64, new: u64) {
+        match self {
+            State::Lists(lists) => lists.reclaim(folios, capacity, new),
+            State::Generations(generations) => generations.reclaim(folios, capacity, new),
+        }
+    }
+}
+
 /// A page cache of fixed size. Pages are slots, numbered by the caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     pub(crate) folios: Folios,
-    pub(crate) policy: TwoLists,
+    state: State,
+    /// Pages are used by page faults, as in the kernel's lru_gen_in_fault().
+    pub(crate) in_fault: bool,
     /// Pages of the sample that fit in.
     capacity: u64,
 }
 
 impl Cache {
     /// A memory without limit.
-    pub(crate) fn unlimited() -> Self {
+    pub(crate) fn unlimited(policy: Policy) -> Self {
         Cache {
             folios: Folios::new(),
-            policy: TwoLists::new(),
+            state: State::of(policy),
+            in_fault: false,
             capacity: u64::MAX,
         }
     }
@@ -42,7 +101,7 @@ impl Cache {
     /// from which the kernel derives the balance of the lists.
     pub(crate) fn resize(&mut self, pages: u64, gibibytes: u64, rate: f64) {
         self.capacity = ((pages as f64 * rate).round() as u64).max(1);
-        self.policy.resize(gibibytes, rate);
+        self.state.resize(gibibytes, rate);
         self.reclaim(0);
     }
 
@@ -71,7 +130,7 @@ impl Cache {
         };
         if touch == Touch::Marks {
             let folio = self.folios.folio(slot);
-            self.policy.mark(&mut self.folios, folio);
+            self.state.mark(&mut self.folios, folio, self.in_fault);
         }
         found
     }
@@ -102,13 +161,19 @@ impl Cache {
         // The folio is charged before it is inserted.
         self.reclaim(pages);
         let shadow = self.folios.join(first, rest);
-        self.policy.insert(&mut self.folios, first, pages, shadow);
+        let new = New {
+            folio: first,
+            pages,
+            shadow,
+            in_fault: self.in_fault,
+        };
+        self.state.insert(&mut self.folios, new);
     }
 
     /// Makes room for this number of new pages.
     fn reclaim(&mut self, new: u64) {
         if self.resident() > self.capacity.saturating_sub(new) {
-            self.policy.reclaim(&mut self.folios, self.capacity, new);
+            self.state.reclaim(&mut self.folios, self.capacity, new);
         }
     }
 }
@@ -128,10 +193,12 @@ mod tests {
         #[test]
         fn memory_never_exceeds_its_size(
             size in 1u64..64,
+            is_lists: bool,
             gibibytes in 0u64..20,
             slots in proptest::collection::vec((0u32..128, 0u8..8), 1..600),
         ) {
-            let mut cache = Cache::unlimited();
+            let policy = if is_lists { Policy::Lists } else { Policy::Generations };
+            let mut cache = Cache::unlimited(policy);
             cache.resize(size, gibibytes, 1.0);
             for (slot, how) in slots {
                 match how {

@@ -3,7 +3,7 @@
 use cachewise_units::{PageSize, Pages};
 
 use crate::access::{Access, Kind, Rate};
-use crate::cache::{Cache, Touch};
+use crate::cache::{Cache, Policy, Touch};
 use crate::curve::{Curve, Point};
 use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
 use crate::pages::Slots;
@@ -60,6 +60,12 @@ impl Estimator {
     /// bytes for each page.
     #[must_use]
     pub fn new(page_size: PageSize, max_pages: usize) -> Self {
+        Estimator::with_policy(page_size, max_pages, Policy::default())
+    }
+
+    /// [`Estimator::new`] with a policy of eviction.
+    #[must_use]
+    pub fn with_policy(page_size: PageSize, max_pages: usize, policy: Policy) -> Self {
         let max_pages = max_pages.max(64);
         Estimator {
             page_bytes: Pages(1).bytes(page_size).0,
@@ -68,7 +74,7 @@ impl Estimator {
             wanted: Vec::new(),
             window: 0,
             recent: vec![None; RECENT_FILES],
-            unlimited: Memory::unlimited(),
+            unlimited: Memory::unlimited(policy),
             given: Vec::new(),
             grid: Vec::new(),
             next_size: SMALLEST,

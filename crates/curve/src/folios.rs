@@ -20,7 +20,7 @@ enum Place {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     place: Place,
-    /// What the policy keeps of the uses of a folio.
+    /// Uses of a folio, as the policy counts them.
     uses: u8,
     /// The next readahead begins when this folio is read.
     marked: bool,
@@ -52,12 +52,21 @@ const EMPTY: List = List {
     pages: 0,
 };
 
-/// What the kernel keeps of an evicted folio.
+/// A trace of an evicted folio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shadow {
     /// The time of the eviction, by a clock of the policy.
     pub(crate) time: u32,
     pub(crate) uses: u8,
+}
+
+/// A folio that is inserted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct New {
+    pub(crate) folio: u32,
+    pub(crate) pages: u64,
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) in_fault: bool,
 }
 
 /// Resident and evicted folios of a memory. Pages are slots, numbered by the caller.
@@ -238,6 +247,12 @@ impl Folios {
     pub(crate) fn push(&mut self, folio: u32, list: usize, pages: u64) {
         let head = self.lists[list].head;
         self.link(folio, list, pages, NONE, head);
+    }
+
+    /// Adds a folio at the tail of a list.
+    pub(crate) fn push_last(&mut self, folio: u32, list: usize, pages: u64) {
+        let tail = self.lists[list].tail;
+        self.link(folio, list, pages, tail, NONE);
     }
 
     fn link(&mut self, folio: u32, list: usize, pages: u64, previous: u32, next: u32) {

@@ -137,10 +137,10 @@ fn deactivate(folios: &mut Folios) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{Cache, Found, Touch};
+    use crate::cache::{Cache, Found, Policy, Touch};
 
     fn limited(pages: u64) -> Cache {
-        let mut cache = Cache::unlimited();
+        let mut cache = Cache::unlimited(Policy::Lists);
         // One page at a time, as with a thin sample.
         cache.resize_in_single_pages(pages);
         cache

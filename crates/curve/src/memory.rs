@@ -1,6 +1,6 @@
 //! The sizes that are simulated.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Policy};
 use crate::pages::Slots;
 use crate::readahead::{Request, Streams};
 
@@ -36,11 +36,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// A memory without limit, so far.
-    pub(crate) fn unlimited() -> Self {
+    pub(crate) fn unlimited(policy: Policy) -> Self {
         Memory {
             pages: u64::MAX,
             is_given: false,
-            cache: Cache::unlimited(),
+            cache: Cache::unlimited(policy),
             streams: Streams::default(),
             missed: 0.0,
             fetched: 0.0,

@@ -60,6 +60,7 @@ impl Streams {
         let sampled = request.slots.iter().flatten();
         let missed = sampled.filter(|slot| !cache.has(**slot)).count() as u64;
         let reader = request.reader.unwrap_or(NO_READAHEAD);
+        cache.in_fault = request.is_fault;
         let mut work = Work {
             cache,
             slots,
@@ -89,10 +90,9 @@ impl Streams {
             }
             before = Some(work.cache.folios.folio(slot));
         }
-        Cost {
-            missed,
-            fetched: work.fetched,
-        }
+        let fetched = work.fetched;
+        cache.in_fault = false;
+        Cost { missed, fetched }
     }
 
     fn of(&mut self, id: u32) -> &mut Stream {
@@ -360,6 +360,7 @@ fn next_window(size: u64, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Policy;
 
     const FILE_PAGES: u64 = 10_000;
 
@@ -376,7 +377,7 @@ mod tests {
 
     impl Machine {
         fn of(pages: u64) -> Machine {
-            let mut cache = Cache::unlimited();
+            let mut cache = Cache::unlimited(Policy::Lists);
             cache.resize(pages, 0, 1.0);
             Machine {
                 cache,
