@@ -1,7 +1,7 @@
 //! The page cache of one memory size: its folios, and the policy that chooses which of them to evict.
 
 use crate::folios::{Folios, New};
-use crate::generations::Generations;
+use crate::generations::{Generations, Rules};
 use crate::lists::TwoLists;
 
 /// How the kernel chooses pages to evict.
@@ -10,8 +10,10 @@ pub enum Policy {
     /// An active and an inactive list, with refault distances.
     #[default]
     Lists,
-    /// The generations of MGLRU, as of Linux 6.1 to 6.13.
+    /// The generations of MGLRU, by the rules of Linux 6.12, taken for 6.1 to 6.13.
     Generations,
+    /// The same as since Linux 6.14, where the working set of a memory is kept apart. Not compared with a kernel.
+    LaterGenerations,
 }
 
 /// The result of an access.
@@ -41,7 +43,8 @@ impl State {
     fn of(policy: Policy) -> State {
         match policy {
             Policy::Lists => State::Lists(TwoLists::new()),
-            Policy::Generations => State::Generations(Generations::new()),
+            Policy::Generations => State::Generations(Generations::new(Rules::First)),
+            Policy::LaterGenerations => State::Generations(Generations::new(Rules::Later)),
         }
     }
 
@@ -193,11 +196,10 @@ mod tests {
         #[test]
         fn memory_never_exceeds_its_size(
             size in 1u64..64,
-            is_lists: bool,
+            policy in proptest::sample::select(vec![Policy::Lists, Policy::Generations, Policy::LaterGenerations]),
             gibibytes in 0u64..20,
             slots in proptest::collection::vec((0u32..128, 0u8..8), 1..600),
         ) {
-            let policy = if is_lists { Policy::Lists } else { Policy::Generations };
             let mut cache = Cache::unlimited(policy);
             cache.resize(size, gibibytes, 1.0);
             for (slot, how) in slots {

@@ -44,7 +44,7 @@
 //! - `access`: accesses, and the sample of them
 //! - `pages`: slots of pages; `stack`: plain LRU of all sizes
 //! - `cache`: the page cache of one size; `folios`: its folios; `lists` and `generations`: the kernel's
-//!   policies of eviction; `tiers`: those of MGLRU; `readahead`: its readahead
+//!   policies of eviction; `readahead`: its readahead
 //! - `memory`: the sizes that are simulated
 //! - `estimator`: from accesses to a curve
 //! - `curve`: the result, its knee and its end
@@ -63,7 +63,6 @@ mod memory;
 mod pages;
 mod readahead;
 mod stack;
-mod tiers;
 
 pub use access::{Access, Kind, Rate, Reader};
 pub use cache::Policy;

@@ -55,7 +55,7 @@ impl Extent {
     }
 }
 
-/// The policy of the running kernel.
+/// The policy of the running kernel, by the rules of Linux 6.12.
 fn policy() -> Policy {
     let enabled = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
     let bits = u32::from_str_radix(enabled.trim().trim_start_matches("0x"), 16);

@@ -1,20 +1,21 @@
 //! The generations of MGLRU, simulated for pages of files that are read by descriptors.
 //!
-//! Linux 6.1 to 6.13: mm/vmscan.c, lru_gen_eviction() and lru_gen_refault() of mm/workingset.c, folio_inc_refs() of
-//! mm/swap.c. Reclaim is that of a memory group without swap: files alone are evicted. A page fault makes a page young;
+//! As mm/vmscan.c, lru_gen_eviction() and lru_gen_refault() of mm/workingset.c, and folio_inc_refs() of mm/swap.c do. `rules`
+//! has the differences between versions. Reclaim is that of a memory group without swap: files alone are evicted. A page fault makes a page young;
 //! later touches of a mapped page are not known.
 
+mod rules;
+mod tiers;
+
 use crate::folios::{Folios, New, Shadow};
-use crate::tiers::{MOST_USES, Tiers, tier_of};
+pub(crate) use rules::Rules;
+use tiers::Tiers;
 
 /// MIN_NR_GENS: reclaim stops at this number of generations.
 const FEWEST: u32 = 2;
 
 /// MAX_NR_GENS: each has a list.
 const MOST: u32 = 4;
-
-/// A folio with this number of uses at its eviction has them again when it returns.
-const HOT_USES: u8 = 4;
 
 /// MIN_LRU_BATCH: pages that are isolated at once.
 const BATCH: f64 = 64.0;
@@ -34,6 +35,7 @@ const FIRST_PRIORITY: u32 = 12;
 /// Generations of a memory, with tiers by use, and protection of tiers by their refaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Generations {
+    rules: Rules,
     /// max_seq
     youngest: u32,
     /// min_seq
@@ -44,8 +46,9 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         Generations {
+            rules,
             youngest: FEWEST + 1,
             oldest: 0,
             tiers: Tiers::default(),
@@ -61,7 +64,7 @@ impl Generations {
 
     /// folio_mark_accessed()
     pub(crate) fn mark(&mut self, folios: &mut Folios, folio: u32) {
-        folios.set_uses(folio, (folios.uses(folio) + 1).min(MOST_USES));
+        folios.set_uses(folio, self.rules.read(folios.uses(folio)));
     }
 
     /// A page fault maps the folio. The aging finds that by the accessed bit, and makes the folio young.
@@ -73,22 +76,15 @@ impl Generations {
 
     /// lru_gen_refault() and lru_gen_add_folio()
     pub(crate) fn insert(&mut self, folios: &mut Folios, new: New) {
+        let (oldest, youngest) = (self.oldest, self.youngest);
         if let Some(Shadow { time, uses }) = new.shadow
-            && time == self.oldest
+            && self.rules.is_recent(time, oldest, youngest)
         {
-            self.tiers.refault(uses, new.pages);
-            if uses >= HOT_USES {
-                folios.set_uses(new.folio, MOST_USES);
-            }
+            self.tiers.refault(self.rules.tier(uses), new.pages);
+            folios.set_uses(new.folio, self.rules.after_return(uses));
         }
-        let generation = if new.in_fault {
-            folios.set_uses(new.folio, 0);
-            self.youngest
-        } else if self.oldest + FEWEST >= self.youngest {
-            self.oldest
-        } else {
-            self.oldest + 1
-        };
+        let uses = folios.uses(new.folio);
+        let generation = self.rules.entered(uses, new.in_fault, oldest, youngest);
         folios.push(new.folio, list_of(generation), new.pages);
     }
 
@@ -106,7 +102,7 @@ impl Generations {
                 0
             };
             // Where the kernel would end a program.
-            if tries == RETRIES {
+            if tries >= RETRIES {
                 let mut generations = self.oldest..=self.youngest;
                 if !generations.any(|generation| self.evict_last(folios, generation)) {
                     return;
@@ -156,7 +152,7 @@ impl Generations {
         let total = folios.resident();
         let young = folios.pages_in(list_of(self.youngest));
         let old = folios.pages_in(list_of(self.oldest));
-        young * u64::from(FEWEST) > total || old * u64::from(FEWEST + 2) < total
+        self.rules.ages_three(old, young, total)
     }
 
     fn is_at_fewest(&self) -> bool {
@@ -187,16 +183,24 @@ impl Generations {
     fn isolate(&mut self, folios: &mut Folios, isolated: &mut Vec<u32>) -> u64 {
         let batch = (BATCH * self.rate).round().max(1.0) as u64;
         let mut left = (LOOKED_AT * self.rate).ceil() as u64;
-        let evicted_tiers = self.tiers.evicted(self.rate);
+        let rules = self.rules;
+        let evicted_tiers = self.tiers.evicted(self.rate, rules.gain());
         let (mut scanned, mut pages) = (0, 0);
         while let Some(folio) = folios.last(list_of(self.oldest)) {
             let of_folio = folios.remove(folio);
             scanned += of_folio;
             let uses = folios.uses(folio);
-            if tier_of(uses) >= evicted_tiers || uses == MOST_USES {
-                self.tiers.add(uses, of_folio);
-                folios.set_uses(folio, 0);
-                folios.push_last(folio, list_of(self.oldest + 1), of_folio);
+            let (tier, is_hot) = (rules.tier(uses), rules.is_hot(uses));
+            if tier >= evicted_tiers || is_hot {
+                if !is_hot || rules.counts_hot() {
+                    self.tiers.add(tier, of_folio);
+                }
+                folios.set_uses(folio, rules.after_move(uses));
+                let next = list_of(self.oldest + 1);
+                match rules.moves_to_tail() {
+                    true => folios.push_last(folio, next, of_folio),
+                    false => folios.push(folio, next, of_folio),
+                }
             } else {
                 pages += of_folio;
                 isolated.push(folio);
@@ -227,7 +231,8 @@ impl Generations {
 
     fn evict(&mut self, folios: &mut Folios, folio: u32) {
         let uses = folios.uses(folio);
-        self.tiers.add(uses, folios.pages_of(folio));
+        self.tiers
+            .add(self.rules.tier(uses), folios.pages_of(folio));
         let time = self.oldest;
         folios.evict(folio, Shadow { time, uses });
     }

@@ -3,9 +3,6 @@
 /// MAX_NR_TIERS
 const TIERS: usize = 4;
 
-/// Largest number of uses that is counted: PG_referenced, PG_workingset and two bits of references.
-pub(crate) const MOST_USES: u8 = 5;
-
 /// MIN_LRU_BATCH: pages of a tier that refault before it is protected.
 const BATCH: f64 = 64.0;
 
@@ -31,21 +28,21 @@ impl Tier {
 
 /// The tiers of a memory.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tiers([Tier; TIERS]);
+pub(super) struct Tiers([Tier; TIERS]);
 
 impl Tiers {
-    /// Counts evicted or protected pages that had this number of uses.
-    pub(crate) fn add(&mut self, uses: u8, pages: u64) {
-        self.0[tier_of(uses)].total += pages;
+    /// Counts evicted or protected pages of a tier.
+    pub(super) fn add(&mut self, tier: usize, pages: u64) {
+        self.0[tier].total += pages;
     }
 
-    /// Counts pages that return and had this number of uses when they were evicted.
-    pub(crate) fn refault(&mut self, uses: u8, pages: u64) {
-        self.0[tier_of(uses)].refaulted += pages;
+    /// Counts pages that return and had this tier when they were evicted.
+    pub(super) fn refault(&mut self, tier: usize, pages: u64) {
+        self.0[tier].refaulted += pages;
     }
 
     /// Another generation becomes the oldest.
-    pub(crate) fn carry_over(&mut self) {
+    pub(super) fn carry_over(&mut self) {
         for tier in &mut self.0 {
             *tier = Tier {
                 refaulted: 0,
@@ -57,14 +54,14 @@ impl Tiers {
     }
 
     /// The number of tiers that are evicted. From the next one on a larger share of pages refaults than of the first
-    /// tier, twice as large at least. `rate` is that of the sample.
-    pub(crate) fn evicted(&self, rate: f64) -> usize {
+    /// tier, by the factor `gain` at least. `rate` is that of the sample.
+    pub(super) fn evicted(&self, rate: f64, gain: f64) -> usize {
         let first = &self.0[0];
         let batch = BATCH * rate;
         let is_evicted = |tier: &Tier| {
             tier.refaulted() < batch
                 || tier.refaulted() * (first.total() + batch)
-                    <= (first.refaulted() + rate) * tier.total() * 2.0
+                    <= (first.refaulted() + rate) * tier.total() * gain
         };
         let mut tiers = 1..TIERS;
         let protected = tiers.find(|tier| !is_evicted(&self.0[*tier]));
@@ -72,43 +69,32 @@ impl Tiers {
     }
 }
 
-/// lru_tier_from_refs(): uses by powers of two; the first use and none are the same.
-pub(crate) fn tier_of(uses: u8) -> usize {
-    let uses = usize::from(uses.max(1));
-    uses.next_power_of_two().ilog2() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn tier_is_the_power_of_two_of_the_uses() {
-        assert_eq!([0, 1, 2, 3, 4, 5].map(tier_of), [0, 0, 1, 2, 2, 3]);
-    }
-
-    #[test]
     fn tier_is_protected_if_twice_as_many_of_its_pages_refault() {
         for (refaulted, evicted) in [(63, TIERS), (180, TIERS), (200, 1)] {
             let mut tiers = Tiers::default();
+            tiers.add(0, 1000);
+            tiers.refault(0, 100);
             tiers.add(1, 1000);
-            tiers.refault(1, 100);
-            tiers.add(2, 1000);
-            tiers.refault(2, refaulted);
-            assert_eq!(tiers.evicted(1.0), evicted, "{refaulted} of 1000");
+            tiers.refault(1, refaulted);
+            assert_eq!(tiers.evicted(1.0, 2.0), evicted, "{refaulted} of 1000");
         }
     }
 
     #[test]
     fn new_oldest_generation_keeps_half_of_the_counts() {
         let mut tiers = Tiers::default();
-        tiers.add(2, 1000);
-        tiers.refault(2, 400);
+        tiers.add(1, 1000);
+        tiers.refault(1, 400);
         tiers.carry_over();
-        assert_eq!(tiers.evicted(1.0), 1, "200 of 500 refaulted");
+        assert_eq!(tiers.evicted(1.0, 2.0), 1, "200 of 500 refaulted");
         for _ in 0..2 {
             tiers.carry_over();
         }
-        assert_eq!(tiers.evicted(1.0), TIERS, "50 are too few");
+        assert_eq!(tiers.evicted(1.0, 2.0), TIERS, "50 are too few");
     }
 }
