@@ -422,9 +422,16 @@ mod tests {
 
     #[test]
     fn sample_agrees_with_all_pages() {
+        for policy in [Policy::Lists, Policy::Generations, Policy::LaterGenerations] {
+            sample_agrees(policy);
+        }
+    }
+
+    fn sample_agrees(policy: Policy) {
         let sizes = [2_000, 8_000, 20_000].map(Pages);
         let [all, sampled] = [1 << 17, 6_000].map(|max_pages| {
-            let mut estimator = estimator(max_pages);
+            let page_size = PageSize::new(4096).unwrap();
+            let mut estimator = Estimator::with_policy(page_size, max_pages, policy);
             for size in sizes {
                 estimator.memory(size);
             }
@@ -448,11 +455,11 @@ mod tests {
                 |one: Option<f64>, other: Option<f64>| (one.unwrap() - other.unwrap()).abs();
             assert!(
                 apart(one.miss_ratio, other.miss_ratio) < 0.02,
-                "{one:?} {other:?}"
+                "{policy:?}: {one:?} {other:?}"
             );
             assert!(
                 apart(one.lru_miss_ratio, other.lru_miss_ratio) < 0.02,
-                "{one:?} {other:?}"
+                "{policy:?}: {one:?} {other:?}"
             );
         }
     }

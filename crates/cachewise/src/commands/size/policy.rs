@@ -77,9 +77,7 @@ pub fn name_of(policy: Policy) -> &'static str {
 pub fn note_of(policy: Policy) -> &'static str {
     match policy {
         Policy::Lists => "eviction was simulated by active and inactive lists",
-        Policy::Generations => {
-            "eviction was simulated by generations (MGLRU, rules of Linux 6.12)"
-        }
+        Policy::Generations => "eviction was simulated by generations (MGLRU, rules of Linux 6.12)",
         Policy::LaterGenerations => {
             "eviction was simulated by generations (MGLRU, rules since Linux 6.14); that simulation was not compared with a kernel"
         }
