@@ -274,3 +274,19 @@ mglru_order() {
     done
     echo "$was" >/sys/kernel/mm/lru_gen/enabled
 }
+
+# Miss ratios that `size` predicts beside those of memory groups, under MGLRU: three loads, four sizes each.
+curve() {
+    [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "curve: this kernel has no MGLRU"; return; }
+    [ "$series" != 6.1 ] || { say "curve: the rules of Linux 6.12 are simulated"; return; }
+    [ -x /bin/size_groups ] || { say "curve: the bench of groups is not here (scripts/test-kernels --all)"; return; }
+    was="$(cat /sys/kernel/mm/lru_gen/enabled)"
+    echo y >/sys/kernel/mm/lru_gen/enabled
+    CACHEWISE_TEST_DIR=/work CACHEWISE_BENCH_MIB=64 CACHEWISE_BENCH_READS=120000 CACHEWISE_BENCH_RUNS=1 CACHEWISE_BENCH_POINTS=2 \
+        timeout -k 10 3600 size_groups --bench zipf-0.9 loop scan-hot-40 >"$out/curve.txt" 2>&1
+    status=$?
+    say "curve: lru_gen.enabled $(cat /sys/kernel/mm/lru_gen/enabled): exit $status"
+    [ "$status" = 0 ] || say "FAILED: curves of size under MGLRU: exit $status"
+    sed 's/^/curve: /' "$out/curve.txt" >>"$out/report"
+    echo "$was" >/sys/kernel/mm/lru_gen/enabled
+}

@@ -3,8 +3,8 @@
 use cachewise_units::{PageSize, Pages};
 
 use crate::access::{Access, Kind, Rate};
+use crate::cache::{Cache, Policy, Touch};
 use crate::curve::{Curve, Point};
-use crate::lists::{Touch, TwoLists};
 use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
 use crate::pages::Slots;
 use crate::readahead::Request;
@@ -68,6 +68,12 @@ impl Estimator {
     /// bytes for each page.
     #[must_use]
     pub fn new(page_size: PageSize, max_pages: usize) -> Self {
+        Estimator::with_policy(page_size, max_pages, Policy::default())
+    }
+
+    /// [`Estimator::new`] with a policy of eviction.
+    #[must_use]
+    pub fn with_policy(page_size: PageSize, max_pages: usize, policy: Policy) -> Self {
         let max_pages = max_pages.max(64);
         Estimator {
             page_bytes: Pages(1).bytes(page_size).0,
@@ -77,7 +83,7 @@ impl Estimator {
             wanted: Vec::new(),
             windows: [0; WINDOWS],
             recent: vec![None; RECENT_FILES],
-            unlimited: Memory::unlimited(),
+            unlimited: Memory::unlimited(policy),
             given: Vec::new(),
             grid: Vec::new(),
             next_size: SMALLEST,
@@ -268,16 +274,16 @@ impl Estimator {
 
     fn change_page(&mut self, slot: u32, kind: Kind) {
         if kind == Kind::Write {
-            for lists in self.all_lists() {
-                lists.access(slot, Touch::Uses);
+            for cache in self.all_caches() {
+                cache.access(slot, Touch::Uses);
             }
             self.stack.access(slot);
             return;
         }
         if kind == Kind::Resident {
-            if !self.unlimited.lists.has(slot) {
-                for lists in self.all_lists() {
-                    lists.read_ahead(slot);
+            if !self.unlimited.cache.has(slot) {
+                for cache in self.all_caches() {
+                    cache.read_ahead(slot);
                 }
                 self.stack.access(slot);
             }
@@ -285,7 +291,7 @@ impl Estimator {
         }
         let weight = 1.0 / self.share;
         for memory in self.all_memories() {
-            if memory.lists.read_ahead(slot) {
+            if memory.cache.read_ahead(slot) {
                 memory.fetched += weight;
             }
         }
@@ -314,15 +320,15 @@ impl Estimator {
     fn forget(&mut self, slot: u32) {
         self.slots.remove(slot);
         self.stack.forget(slot);
-        for lists in self.all_lists() {
-            lists.forget(slot);
+        for cache in self.all_caches() {
+            cache.forget(slot);
         }
     }
 
     /// Begins to simulate the next size when the pages in use fill it.
     fn grow(&mut self) {
         let rate = self.share;
-        while self.unlimited.lists.resident() as f64 >= self.next_size as f64 * rate {
+        while self.unlimited.cache.resident() as f64 >= self.next_size as f64 * rate {
             let memory = self
                 .unlimited
                 .limited(self.next_size, self.page_bytes, rate);
@@ -344,8 +350,8 @@ impl Estimator {
             .chain(&mut self.grid)
     }
 
-    fn all_lists(&mut self) -> impl Iterator<Item = &mut TwoLists> {
-        self.all_memories().map(|memory| &mut memory.lists)
+    fn all_caches(&mut self) -> impl Iterator<Item = &mut Cache> {
+        self.all_memories().map(|memory| &mut memory.cache)
     }
 
     /// The curve so far. `requested` is the number of pages that were requested, for a source that leaves out accesses
@@ -385,7 +391,7 @@ impl Estimator {
             .collect();
         points.sort_by_key(|point| (point.memory, !point.is_given));
         points.dedup_by_key(|point| point.memory);
-        let footprint = self.unlimited.lists.resident() as f64 / self.share;
+        let footprint = self.unlimited.cache.resident() as f64 / self.share;
         Curve {
             points,
             requested: Pages(requested),
@@ -518,9 +524,16 @@ mod tests {
 
     #[test]
     fn sample_agrees_with_all_pages() {
+        for policy in [Policy::Lists, Policy::Generations, Policy::LaterGenerations] {
+            sample_agrees(policy);
+        }
+    }
+
+    fn sample_agrees(policy: Policy) {
         let sizes = [2_000, 8_000, 20_000].map(Pages);
         let [all, sampled] = [1 << 17, 6_000].map(|max_pages| {
-            let mut estimator = estimator(max_pages);
+            let page_size = PageSize::new(4096).unwrap();
+            let mut estimator = Estimator::with_policy(page_size, max_pages, policy);
             for size in sizes {
                 estimator.memory(size);
             }
@@ -544,11 +557,11 @@ mod tests {
                 |one: Option<f64>, other: Option<f64>| (one.unwrap() - other.unwrap()).abs();
             assert!(
                 apart(one.miss_ratio, other.miss_ratio) < 0.02,
-                "{one:?} {other:?}"
+                "{policy:?}: {one:?} {other:?}"
             );
             assert!(
                 apart(one.lru_miss_ratio, other.lru_miss_ratio) < 0.02,
-                "{one:?} {other:?}"
+                "{policy:?}: {one:?} {other:?}"
             );
         }
     }
@@ -568,7 +581,7 @@ mod tests {
         );
         assert!(estimator.grid.len() <= Estimator::MAX_SIZES);
         for memory in estimator.all_memories() {
-            assert!(memory.lists.slots() <= MAX_PAGES);
+            assert!(memory.cache.folios.slots() <= MAX_PAGES);
         }
         let footprint = estimator.curve(None).footprint.0;
         assert!(

@@ -25,12 +25,15 @@
 //! ```
 //!
 //! # Policy
-//! Each memory has the two lists of mm/vmscan.c and mm/workingset.c: pages enter the inactive list, a second read
-//! activates them, an evicted page that returns within the length of the active list is activated at once, and the
-//! active list shrinks while the inactive one is shorter than inactive_is_low() wants it. A memory is what
-//! pages of files have: that of a group without the memory of programs and of the kernel. A [`Reader`] has the kernel read
-//! ahead, in folios of several pages where its file may have them. Plain LRU stands beside it. Not simulated: dirty pages
-//! that reclaim passes over, accessed bits of mapped pages, the generations of MGLRU.
+//! The [`Policy`] is that of the kernel. With two lists, as in mm/vmscan.c and mm/workingset.c: pages enter the inactive
+//! list, a second read activates them, an evicted page that returns within the length of the active list is activated at
+//! once, and the active list shrinks while the inactive one is shorter than inactive_is_low() wants it. With the
+//! generations of MGLRU: pages enter the oldest or second oldest generation, the oldest one is evicted, and pages of tiers
+//! that refault more than pages read once move on to the next.
+//!
+//! A memory is what pages of files have: that of a group without the memory of programs and of the kernel. A [`Reader`] has
+//! the kernel read ahead, in folios of several pages where its file may have them. Plain LRU stands beside it. Not
+//! simulated: dirty pages that reclaim passes over, accessed bits of mapped pages.
 //!
 //! # Space
 //! Bounded, whatever the load: at most the number of pages that [`Estimator::new`] allows is simulated. A load that uses more
@@ -39,7 +42,9 @@
 //!
 //! # Layout
 //! - `access`: accesses, and the sample of them
-//! - `pages`: slots of pages; `lists`: the kernel's two lists; `readahead`: its readahead; `stack`: plain LRU of all sizes
+//! - `pages`: slots of pages; `stack`: plain LRU of all sizes
+//! - `cache`: the page cache of one size; `folios`: its folios; `lists` and `generations`: the kernel's
+//!   policies of eviction; `readahead`: its readahead
 //! - `memory`: the sizes that are simulated
 //! - `estimator`: from accesses to a curve
 //! - `curve`: the result, its knee and its end
@@ -48,8 +53,11 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cache;
 mod curve;
 mod estimator;
+mod folios;
+mod generations;
 mod lists;
 mod memory;
 mod pages;
@@ -57,5 +65,6 @@ mod readahead;
 mod stack;
 
 pub use access::{Access, Kind, Rate, Reader};
+pub use cache::Policy;
 pub use curve::{BEND, Curve, ENOUGH, Point};
 pub use estimator::{Estimator, Given};

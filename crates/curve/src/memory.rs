@@ -1,6 +1,6 @@
 //! The sizes that are simulated.
 
-use crate::lists::TwoLists;
+use crate::cache::{Cache, Policy};
 use crate::pages::Slots;
 use crate::readahead::{Request, Streams};
 
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     pub(crate) pages: u64,
     /// Requested by the caller: it stays.
     pub(crate) is_given: bool,
-    pub(crate) lists: TwoLists,
+    pub(crate) cache: Cache,
     pub(crate) streams: Streams,
     /// Requested pages that were not there, weighted by the sample's rate.
     pub(crate) missed: f64,
@@ -36,11 +36,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// A memory without limit, so far.
-    pub(crate) fn unlimited() -> Self {
+    pub(crate) fn unlimited(policy: Policy) -> Self {
         Memory {
             pages: u64::MAX,
             is_given: false,
-            lists: TwoLists::unlimited(),
+            cache: Cache::unlimited(policy),
             streams: Streams::default(),
             missed: 0.0,
             fetched: 0.0,
@@ -49,7 +49,7 @@ impl Memory {
 
     /// Simulates a read; `weight` is that of a page.
     pub(crate) fn read(&mut self, slots: &mut Slots, request: &Request, weight: f64) {
-        let cost = self.streams.read(&mut self.lists, slots, request);
+        let cost = self.streams.read(&mut self.cache, slots, request);
         self.missed += cost.missed as f64 * weight;
         self.fetched += cost.fetched as f64 * weight;
     }
@@ -64,7 +64,7 @@ impl Memory {
     pub(crate) fn resize(&mut self, pages: u64, page_bytes: u64, rate: f64) {
         self.pages = pages;
         let gibibytes = pages.saturating_mul(page_bytes) >> 30;
-        self.lists.resize(pages, gibibytes, rate);
+        self.cache.resize(pages, gibibytes, rate);
     }
 }
 

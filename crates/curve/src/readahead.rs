@@ -1,7 +1,7 @@
 //! The kernel's readahead, simulated for one memory size: mm/readahead.c of Linux 6.18.
 
 use crate::access::{Rate, Reader};
-use crate::lists::{Found, Touch, TwoLists};
+use crate::cache::{Cache, Found, Touch};
 use crate::pages::Slots;
 
 /// Open files whose readahead is remembered, in each memory.
@@ -56,17 +56,13 @@ pub(crate) struct Streams(Vec<Stream>);
 
 impl Streams {
     /// Simulates a read.
-    pub(crate) fn read(
-        &mut self,
-        lists: &mut TwoLists,
-        slots: &mut Slots,
-        request: &Request,
-    ) -> Cost {
+    pub(crate) fn read(&mut self, cache: &mut Cache, slots: &mut Slots, request: &Request) -> Cost {
         let sampled = request.slots.iter().flatten();
-        let missed = sampled.filter(|slot| !lists.has(**slot)).count() as u64;
+        let missed = sampled.filter(|slot| !cache.has(**slot)).count() as u64;
         let reader = request.reader.unwrap_or(NO_READAHEAD);
+        cache.in_fault = request.is_fault;
         let mut work = Work {
-            lists,
+            cache,
             slots,
             stream: self.of(reader.id),
             request,
@@ -81,7 +77,7 @@ impl Streams {
             };
             work.prepare(page, slot);
             let is_same = match before {
-                Some(before) => work.lists.has(slot) && work.lists.folio(slot) == before,
+                Some(before) => work.cache.has(slot) && work.cache.folios.folio(slot) == before,
                 None => false,
             };
             let continues = request.continues && page == request.first;
@@ -89,15 +85,14 @@ impl Streams {
                 true => Touch::Uses,
                 false => Touch::Marks,
             };
-            if work.lists.access(slot, touch) == Found::Miss {
+            if work.cache.access(slot, touch) == Found::Miss {
                 work.fetched += 1;
             }
-            before = Some(work.lists.folio(slot));
+            before = Some(work.cache.folios.folio(slot));
         }
-        Cost {
-            missed,
-            fetched: work.fetched,
-        }
+        let fetched = work.fetched;
+        cache.in_fault = false;
+        Cost { missed, fetched }
     }
 
     fn of(&mut self, id: u32) -> &mut Stream {
@@ -116,7 +111,7 @@ impl Streams {
 }
 
 struct Work<'a> {
-    lists: &'a mut TwoLists,
+    cache: &'a mut Cache,
     slots: &'a mut Slots,
     stream: &'a mut Stream,
     request: &'a Request<'a>,
@@ -133,7 +128,7 @@ impl Work<'_> {
             (false, false) => return None,
         };
         let slot = self.find(last)?;
-        self.lists.has(slot).then(|| self.lists.folio(slot))
+        self.cache.has(slot).then(|| self.cache.folios.folio(slot))
     }
 
     fn find(&mut self, page: u64) -> Option<u32> {
@@ -141,7 +136,7 @@ impl Work<'_> {
     }
 
     fn is_there(&mut self, page: u64) -> bool {
-        self.find(page).is_some_and(|slot| self.lists.has(slot))
+        self.find(page).is_some_and(|slot| self.cache.has(slot))
     }
 
     /// Has the kernel read ahead as it does before it looks at a page.
@@ -149,14 +144,14 @@ impl Work<'_> {
         if self.reader.window == 0 {
             return;
         }
-        match (self.lists.has(slot), self.request.is_fault) {
+        match (self.cache.has(slot), self.request.is_fault) {
             (true, true) => self.stream.misses = self.stream.misses.saturating_sub(1),
             (true, false) => {}
             (false, true) => self.around(page),
             (false, false) => self.begin(page),
         }
-        if self.lists.take_mark(slot) {
-            let folio = self.lists.folio(slot);
+        if self.cache.folios.take_mark(slot) {
+            let folio = self.cache.folios.folio(slot);
             self.go_on(page, folio);
         }
     }
@@ -198,7 +193,7 @@ impl Work<'_> {
         let asked = self.rest(page) + (page - head.min(page));
         let stream = &self.stream;
         let end = stream.start + stream.size;
-        let pages = self.lists.pages_of(folio);
+        let pages = self.cache.folios.pages_of(folio);
         let expected = (end - stream.ahead.min(end)) / pages * pages;
         if head == expected {
             let size = next_window(stream.size, most).max(stream.size);
@@ -312,11 +307,11 @@ impl Work<'_> {
                 true => self.slots.add(file, page),
                 false => None,
             };
-            let is_new = slot.is_some_and(|slot| self.lists.read_ahead(slot));
+            let is_new = slot.is_some_and(|slot| self.cache.read_ahead(slot));
             self.fetched += u64::from(is_new);
             return is_new;
         }
-        if pages > self.lists.largest_folio() {
+        if pages > self.cache.largest_folio() {
             return false;
         }
         let mut slots = Vec::with_capacity(pages as usize);
@@ -325,16 +320,16 @@ impl Work<'_> {
                 slots.extend(self.slots.add(file, page));
             }
         }
-        let is_new = self.lists.read_ahead_folio(&slots);
+        let is_new = self.cache.read_ahead_folio(&slots);
         self.fetched += if is_new { slots.len() as u64 } else { 0 };
         is_new
     }
 
     fn mark(&mut self, page: u64) {
         if let Some(slot) = self.find(page)
-            && self.lists.has(slot)
+            && self.cache.has(slot)
         {
-            self.lists.mark(slot);
+            self.cache.folios.mark(slot);
         }
     }
 }
@@ -365,12 +360,13 @@ fn next_window(size: u64, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Policy;
 
     const FILE_PAGES: u64 = 10_000;
 
     /// A memory with room for a number of pages, and what reads of one file in it have cost.
     struct Machine {
-        lists: TwoLists,
+        cache: Cache,
         slots: Slots,
         streams: Streams,
         last: u64,
@@ -381,10 +377,10 @@ mod tests {
 
     impl Machine {
         fn of(pages: u64) -> Machine {
-            let mut lists = TwoLists::unlimited();
-            lists.resize(pages, 0, 1.0);
+            let mut cache = Cache::unlimited(Policy::Lists);
+            cache.resize(pages, 0, 1.0);
             Machine {
-                lists,
+                cache,
                 slots: Slots::new(1 << 16),
                 streams: Streams::default(),
                 last: u64::MAX,
@@ -399,7 +395,7 @@ mod tests {
                 .map(|page| self.slots.add(1, page))
                 .collect();
             let cost = self.streams.read(
-                &mut self.lists,
+                &mut self.cache,
                 &mut self.slots,
                 &Request {
                     file: 1,
@@ -425,7 +421,7 @@ mod tests {
 
         fn resident(&mut self, page: u64) -> bool {
             let slot = self.slots.find(1, page);
-            slot.is_some_and(|slot| self.lists.has(slot))
+            slot.is_some_and(|slot| self.cache.has(slot))
         }
     }
 

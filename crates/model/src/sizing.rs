@@ -7,6 +7,7 @@ use crate::sparse::FieldGroup;
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Sizing {
+    pub policy: Measured<String>,
     pub memory_bytes: Count,
     pub page_cache_bytes: Count,
     pub requested_pages: Count,
@@ -23,6 +24,7 @@ impl Sizing {
     #[must_use]
     pub const fn all_missing(missing: crate::Missing) -> Sizing {
         Sizing {
+            policy: Measured::Missing(missing),
             memory_bytes: Measured::Missing(missing),
             page_cache_bytes: Measured::Missing(missing),
             requested_pages: Measured::Missing(missing),

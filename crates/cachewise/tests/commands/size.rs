@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
         plain("usage::one_thing_to_watch", one_thing_to_watch),
         needs_root("command::not_found_is_127", not_found),
         needs_root("command::keeps_its_status_and_is_plotted", keeps_status),
+        needs_root("command::simulated_policy_is_named_everywhere", policy),
         needs_root("command::seconds_lost_have_the_measured_price", price),
         needs_root("end::interrupt_shows_what_was_seen", interrupted),
         needs_root("user::without_rights_is_an_error", unprivileged),
@@ -201,6 +202,29 @@ fn keeps_status() {
     );
     let svg = std::fs::read_to_string(&svg).expect("it was written");
     assert!(svg.trim_end().ends_with("</svg>"), "the plot is whole");
+}
+
+fn policy() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 1 << 20);
+    let (json, svg) = (scratch.path("curve.json"), scratch.path("curve.svg"));
+    for (policy, curve) in [
+        ("lists", "active and inactive lists"),
+        ("generations", "generations (MGLRU)"),
+        ("generations-6.14", "generations (MGLRU since Linux 6.14)"),
+    ] {
+        let arguments = ["--policy", policy, "-o", text(&json), "--svg", text(&svg)];
+        let mut command = size(&arguments);
+        command.args(["--", "cat", text(&file)]);
+        Ended::of(&mut command)
+            .expect(0, "it reads the file")
+            .says("eviction was simulated by", "a note names it");
+        let document = std::fs::read_to_string(&json).expect("it was written");
+        let document: Value = serde_json::from_str(&document).expect("it is JSON");
+        assert_eq!(document["rows"][0]["size_policy"], policy, "{document}");
+        let svg = std::fs::read_to_string(&svg).expect("it was written");
+        assert!(svg.contains(curve), "the plot names the policy of {policy}");
+    }
 }
 
 fn text(path: &Path) -> &str {

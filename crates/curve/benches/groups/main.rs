@@ -3,6 +3,10 @@
 //! Each load reads single pages of a file at random (POSIX_FADV_RANDOM), in a memory group of each size; the second half
 //! of its reads counts. `cargo bench -p cachewise-curve --bench groups [LOAD...]`, as root, with the version 1 memory
 //! hierarchy or version 2. A difference may also be the machine's: a proactive reclaimer evicts pages of groups too.
+//!
+//! The policy is that of the running kernel: generations where `/sys/kernel/mm/lru_gen/enabled` has bit 0.
+//! CACHEWISE_BENCH_MIB, CACHEWISE_BENCH_READS and CACHEWISE_BENCH_RUNS make the file, the loads and their number smaller;
+//! with CACHEWISE_BENCH_POINTS an error of more points than that fails.
 
 mod load;
 
@@ -12,21 +16,54 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cachewise_curve::{Access, Estimator, Kind};
+use cachewise_curve::{Access, Estimator, Kind, Policy};
 use cachewise_units::{PageSize, Pages};
 use load::{LOADS, Load};
 
 const PAGE: u64 = 4096;
-const FILE_PAGES: u64 = 200 << 8;
-const READS: u64 = 400_000;
 const SEED: u64 = 11;
-/// Runs of each load in each size: with loops, no two are alike.
-const RUNS: u32 = 3;
 /// Sizes, in percent of the file.
 const PERCENT: [u64; 4] = [25, 50, 75, 100];
 
 /// Pages that each CPU may keep charged in advance: MEMCG_CHARGE_BATCH.
 const STOCK: u64 = 64;
+
+/// The extent of the bench.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    file_pages: u64,
+    reads: u64,
+    /// Runs of each load in each size: with loops, no two are alike.
+    runs: u64,
+    /// Largest allowed error, in points.
+    points: u64,
+}
+
+impl Extent {
+    /// From the environment, which the children have too.
+    fn of_environment() -> Result<Extent, Box<dyn std::error::Error>> {
+        let number = |name: &str, default: u64| match std::env::var(name) {
+            Ok(text) => text.parse().map_err(|error| format!("{name}: {error}")),
+            Err(_) => Ok(default),
+        };
+        Ok(Extent {
+            file_pages: number("CACHEWISE_BENCH_MIB", 200)? << 8,
+            reads: number("CACHEWISE_BENCH_READS", 400_000)?,
+            runs: number("CACHEWISE_BENCH_RUNS", 3)?,
+            points: number("CACHEWISE_BENCH_POINTS", 100)?,
+        })
+    }
+}
+
+/// The policy of the running kernel, by the rules of Linux 6.12.
+fn policy() -> Policy {
+    let enabled = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
+    let bits = u32::from_str_radix(enabled.trim().trim_start_matches("0x"), 16);
+    match bits {
+        Ok(bits) if bits & 1 != 0 => Policy::Generations,
+        _ => Policy::Lists,
+    }
+}
 
 /// A memory group of one's own, removed at the end.
 struct Group(PathBuf);
@@ -60,6 +97,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .skip(1)
         .filter(|a| a != "--bench")
         .collect();
+    let extent = Extent::of_environment()?;
     if let [how, group, file, name] = &arguments[..]
         && how == "--child"
     {
@@ -68,30 +106,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             std::process::id().to_string(),
         )?;
         let load = Load::named(name).ok_or("no load of that name")?;
-        println!("{}", really(load, file, Path::new(group))?.to_text());
+        println!(
+            "{}",
+            really(load, extent, file, Path::new(group))?.to_text()
+        );
         return Ok(());
     }
     let folder =
         tempfile::tempdir_in(std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or("/var/tmp".into()))?;
     let file = folder.path().join("file");
     let mut out = File::create(&file)?;
-    for page in 0..FILE_PAGES {
+    for page in 0..extent.file_pages {
         out.write_all(&[page as u8; PAGE as usize])?;
     }
     out.sync_all()?;
+    let policy = policy();
+    println!("simulated: {policy:?}");
     println!(
         "{:<14} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "load", "memory", "really", "spread", "curve", "error", "LRU", "error"
     );
     let cpus = std::thread::available_parallelism()?.get() as u64;
+    let mut largest_error = 0.0_f64;
     for load in LOADS {
         if !arguments.is_empty() && !arguments.iter().any(|name| name == load.name) {
             continue;
         }
         for percent in PERCENT {
-            let size = FILE_PAGES * percent / 100;
+            let size = extent.file_pages * percent / 100;
             let (mut sum, mut most, mut least, mut other) = (0.0, 0.0_f64, 1.0_f64, 0);
-            for _ in 0..RUNS {
+            for _ in 0..extent.runs {
                 rustix::fs::fadvise(&out, 0, None, rustix::fs::Advice::DontNeed)?;
                 let group = Group::new(size * PAGE)?;
                 let child = Command::new(std::env::current_exe()?)
@@ -110,9 +154,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 least = least.min(really.miss_ratio);
                 other = really.other_bytes;
             }
-            let really = sum / f64::from(RUNS);
+            let really = sum / extent.runs as f64;
             let reserve = other.div_ceil(PAGE) + STOCK * cpus / 2;
-            let (curve, lru) = predicted(load, size - reserve);
+            let (curve, lru) = predicted(load, extent, policy, size - reserve);
             println!(
                 "{:<14} {:>4} MiB {really:>8.4} {:>8.4} {curve:>8.4} {:>+8.4} {lru:>8.4} {:>+8.4}",
                 load.name,
@@ -121,18 +165,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 curve - really,
                 lru - really
             );
+            largest_error = largest_error.max((curve - really).abs() * 100.0);
         }
+    }
+    println!("largest error: {largest_error:.1} points");
+    if largest_error > extent.points as f64 {
+        return Err(format!("the error is more than {} points", extent.points).into());
     }
     Ok(())
 }
 
-/// Simulates a load in a memory of that size; returns the miss ratios of the kernel's lists and of LRU.
-fn predicted(load: Load, size: u64) -> (f64, f64) {
+/// Simulates a load in a memory of that size; returns the miss ratios of the policy and of LRU.
+fn predicted(load: Load, extent: Extent, policy: Policy, size: u64) -> (f64, f64) {
     let page_size = PageSize::new(PAGE as u32).expect("a power of two");
-    let mut estimator = Estimator::new(page_size, Estimator::MAX_PAGES);
+    let mut estimator = Estimator::with_policy(page_size, Estimator::MAX_PAGES, policy);
     estimator.memory(Pages(size));
-    for (number, page) in (0..READS).zip(load.pages(FILE_PAGES, SEED)) {
-        if number == READS / 2 {
+    for (number, page) in (0..extent.reads).zip(load.pages(extent.file_pages, SEED)) {
+        if number == extent.reads / 2 {
             estimator.start();
         }
         estimator.access(&Access {
@@ -170,22 +219,22 @@ impl Really {
     }
 }
 
-fn really(load: Load, file: &str, group: &Path) -> std::io::Result<Really> {
+fn really(load: Load, extent: Extent, file: &str, group: &Path) -> std::io::Result<Really> {
     let file = File::open(file)?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random)?;
     let mut buffer = [0; PAGE as usize];
     let mut before = 0;
     let mut other = 0;
-    for (number, page) in (0..READS).zip(load.pages(FILE_PAGES, SEED)) {
-        if number == READS / 2 {
-            before = read_bytes()?;
+    for (number, page) in (0..extent.reads).zip(load.pages(extent.file_pages, SEED)) {
+        if number == extent.reads / 2 {
+            before = read_bytes(group)?;
             other = other_bytes(group)?;
         }
         file.read_exact_at(&mut buffer, page * PAGE)?;
     }
-    let missed = (read_bytes()? - before) / PAGE;
+    let missed = (read_bytes(group)? - before) / PAGE;
     Ok(Really {
-        miss_ratio: missed as f64 / (READS - READS / 2) as f64,
+        miss_ratio: missed as f64 / (extent.reads - extent.reads / 2) as f64,
         other_bytes: other,
     })
 }
@@ -206,7 +255,13 @@ fn other_bytes(group: &Path) -> std::io::Result<u64> {
     Ok(field("rss") + field("anon") + kernel.unwrap_or_else(|| field("kernel")))
 }
 
-fn read_bytes() -> std::io::Result<u64> {
+/// Bytes that devices have delivered to the group; where it has no counts of them, to its process.
+fn read_bytes(group: &Path) -> std::io::Result<u64> {
+    if let Ok(text) = fs::read_to_string(group.join("io.stat")) {
+        let words = text.split_whitespace();
+        let bytes = words.filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok());
+        return Ok(bytes.sum());
+    }
     let text = fs::read_to_string("/proc/self/io")?;
     let line = text
         .lines()

@@ -8,7 +8,7 @@ use crate::measured::{Measured, NOT_APPLICABLE};
 use crate::reason::Reason;
 use crate::row::Row;
 use crate::unit::Unit;
-use crate::value::Value;
+use crate::value::{Datum, Value};
 
 /// Bytes that devices deliver in a second; not offered for a row without time.
 fn fetched_per_second(row: &Row) -> Value {
@@ -28,7 +28,11 @@ fn fetched_per_second(row: &Row) -> Value {
         .bytes()
 }
 
-pub(crate) const SIZING_FIELDS: [Field; 10] = fields! {
+pub(crate) const SIZING_FIELDS: [Field; 11] = fields! {
+    "size_policy", "POLICY", [], Text, Label,
+        |row| row.sizing.policy.clone().map(Datum::Text),
+        "Policy of eviction that is simulated: lists (active and inactive), generations (MGLRU), or generations-6.14 (MGLRU \
+         since Linux 6.14)";
     "size_memory_bytes", "MEMORY", [], Bytes, Gauge,
         |row| row.sizing.memory_bytes.bytes(),
         "Memory limit that is simulated: page cache of files, and the other memory of the control group as it is";

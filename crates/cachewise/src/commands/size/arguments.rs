@@ -7,6 +7,7 @@ use cachewise_units::{Bytes, Period};
 use clap::Args;
 use clap::error::ErrorKind;
 
+use super::policy::Evicts;
 use crate::options::{Columns, Output};
 use crate::selection::Selection;
 
@@ -20,7 +21,7 @@ const SIZE_USAGE: &str = "cachewise size [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[command(
     override_usage = SIZE_USAGE,
     after_help = "Watches accesses to the page cache and simulates some fifty memory sizes at once, with the kernel's active and \
-    inactive lists, its refault distances and its readahead. MISS% is the share of requested pages that would not be in \
+    inactive lists or, where it has MGLRU on, its generations, and with its refaults and its readahead. MISS% is the share of requested pages that would not be in \
     the page cache; FETCH% are the pages that devices would deliver, by requested pages. All figures are simulated and marked with ~.\n\n\
     CACHE is the part of MEMORY that pages of files can have; the other memory of the control group is taken as it is. \
     Touches of mapped files are no events: if the program maps files, it may need more memory than the curve says. A \
@@ -53,6 +54,9 @@ pub struct Size {
     /// Simulate this memory size too; repeat for more sizes.
     #[arg(long, value_name = "BYTES")]
     pub memory: Vec<Bytes>,
+    /// Policy of eviction to simulate.
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Evicts::Auto)]
+    pub policy: Evicts,
     /// Write a plot of the curve to this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

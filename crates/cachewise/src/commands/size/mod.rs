@@ -2,10 +2,12 @@
 //!
 //! # Layout
 //! - `room`: the limit that holds, and the memory beside the page cache
+//! - `policy`: the simulated policy of eviction
 //! - `price`: the wait for a page from a device
 //! - `watcher`: the thread that simulates; `shown`: its result for people and programs
 
 pub mod arguments;
+mod policy;
 mod price;
 mod room;
 mod shown;
@@ -72,6 +74,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         room,
         &arguments.memory,
         arguments.warm_up.map(Period::get),
+        arguments.policy.policy(&kernel)?,
     )?;
     let ended = match match &interrupt {
         Some(interrupt) => ControlFlow::Continue(watch(arguments, followed.as_ref(), interrupt)?),

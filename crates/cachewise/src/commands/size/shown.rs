@@ -11,6 +11,7 @@ use cachewise_view::{
     Format, PlotLine, PlotMark, RowOptions, RowWriter, lost_text, miss_svg, miss_text,
 };
 
+use super::policy::{id_of, name_of, note_of};
 use super::price::Price;
 use super::watcher::Seen;
 
@@ -153,11 +154,7 @@ impl<'a> Shown<'a> {
         if self.seen.is_cold {
             notes.push("it ended before --warm-up was over: all accesses are counted".into());
         }
-        if uses_generations() {
-            notes.push(
-                "this kernel evicts by generations (MGLRU), and the simulation by active and inactive lists".into(),
-            );
-        }
+        notes.push(note_of(self.seen.policy).into());
         notes
     }
 
@@ -194,6 +191,7 @@ impl<'a> Shown<'a> {
             },
             ledger: Ledger::all_missing(NOT_APPLICABLE),
             sizing: Sizing {
+                policy: Measured::Exact(id_of(self.seen.policy).into()),
                 memory_bytes: match self.memory_of(point.memory) {
                     Some(bytes) => Measured::Exact(bytes.0),
                     None => Measured::not_offered(Reason::NoMemoryController),
@@ -292,7 +290,7 @@ impl<'a> Shown<'a> {
     }
 
     fn line(&self) -> PlotLine {
-        self.line_of("active and inactive lists", |point| point.fetched_ratio)
+        self.line_of(name_of(self.seen.policy), |point| point.fetched_ratio)
     }
 
     fn line_of(&self, name: &str, ratio: impl Fn(&Point) -> Option<f64>) -> PlotLine {
@@ -355,11 +353,4 @@ fn percent(ratio: Option<f64>) -> String {
     const PARTS: f64 = 1e6;
     let ratio = Ratio::of((ratio * PARTS).round() as u64, PARTS as u64);
     ratio.map_or("?".into(), |ratio| format!("~{ratio}"))
-}
-
-/// Whether the kernel evicts by generations.
-fn uses_generations() -> bool {
-    let enabled = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
-    let bits = enabled.trim().trim_start_matches("0x");
-    u32::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 != 0)
 }

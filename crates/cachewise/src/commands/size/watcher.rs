@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use cachewise_curve::{Access, Curve, Estimator, Given, Kind, Reader};
+use cachewise_curve::{Access, Curve, Estimator, Given, Kind, Policy, Reader};
 use cachewise_probe::{AccessKind, Accesses, Error};
 use cachewise_units::{Bytes, PageSize, Pages};
 
@@ -30,6 +30,8 @@ pub struct Watcher {
 /// The result.
 pub struct Seen {
     pub curve: Curve,
+    /// The policy of eviction that was simulated.
+    pub policy: Policy,
     /// Time that was counted.
     pub elapsed: Duration,
     /// Accesses that found the ring full.
@@ -43,6 +45,7 @@ pub struct Seen {
 struct Work {
     accesses: Accesses,
     estimator: Estimator,
+    policy: Policy,
     /// Requested sizes, with the memory that each is of.
     given: Vec<(Given, Bytes)>,
     room: Room,
@@ -61,9 +64,10 @@ impl Watcher {
         mut room: Room,
         memory: &[Bytes],
         warm_up: Option<Duration>,
+        policy: Policy,
     ) -> Result<Watcher> {
         let page = cachewise_sys::page_size();
-        let mut estimator = Estimator::new(page, Estimator::MAX_PAGES);
+        let mut estimator = Estimator::with_policy(page, Estimator::MAX_PAGES, policy);
         room.refresh();
         let limit = room.limit.as_ref().map(|(bytes, _)| *bytes);
         let given = limit
@@ -76,6 +80,7 @@ impl Watcher {
         let work = Work {
             accesses,
             estimator,
+            policy,
             given,
             room,
             page,
@@ -168,6 +173,7 @@ impl Work {
         let requested = self.accesses.requested()?.0 - self.before;
         Ok(Seen {
             curve: self.estimator.curve(Some(requested)),
+            policy: self.policy,
             elapsed: self.began.elapsed(),
             lost: self.accesses.lost()?,
             room: self.room,
