@@ -9,6 +9,7 @@ mod blame;
 mod columns;
 mod commands;
 mod comparison;
+mod copies;
 mod interrupt;
 mod machine;
 mod options;

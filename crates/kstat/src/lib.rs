@@ -25,7 +25,7 @@
 //! - `pressure`: [`Pressure`] of a [`Resource`].
 //! - `process`: [`ProcessIo`], and other facts about a process.
 //! - `process_files`: [`ProcessFiles`], the files that a process holds. `process_line`: its
-//!   arguments.
+//!   arguments. `process_memory`: its memory that belongs to no file.
 //! - `device`: [`Device`] numbers and names of block devices; `disks`: [`DiskStat`], and their
 //!   readahead.
 //! - `reclaim`: [`Mglru`], [`Damon`], [`Swap`], [`Zswap`], [`Zram`], huge pages.
@@ -60,6 +60,7 @@ mod process;
 mod process_code;
 mod process_files;
 mod process_line;
+mod process_memory;
 mod quota;
 mod reclaim;
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use cachewise_units::escaped;
+
 use crate::value::Value;
 
 /// Importance of a finding.
@@ -72,6 +74,8 @@ pub struct Finding {
     pub subject: Option<PathBuf>,
     /// Kind of the subject.
     pub kind: SubjectKind,
+    /// The name that people use for it: the label of a file, the unit or container of a group or process.
+    pub name: Option<String>,
     /// The process concerned, if there is one.
     pub pid: Option<u32>,
     /// The fix as `cachewise try` takes it, if it can be tried.
@@ -90,6 +94,31 @@ impl Finding {
     /// Names of all rules with evidence of the cause.
     pub fn rules(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.id).chain(self.also.iter().map(|folded| folded.id))
+    }
+
+    /// The subject with its name, for people; escaped.
+    #[must_use]
+    pub fn subject_text(&self) -> Option<String> {
+        let subject = self.subject.as_deref().map(escaped);
+        let name = self.name.as_deref().map(escaped);
+        match (subject, name) {
+            (Some(path), Some(label)) if self.kind == SubjectKind::File => {
+                Some(format!("{label} ({path})"))
+            }
+            (Some(path), Some(name)) if name != path => Some(format!("{path} ({name})")),
+            (Some(path), _) => Some(path.into_owned()),
+            (None, name) => name.map(|name| format!("in {name}")),
+        }
+    }
+
+    /// The address of the page that explains it.
+    #[must_use]
+    pub fn page(&self) -> String {
+        format!(
+            "{}/blob/main/docs/findings/{}.md",
+            env!("CARGO_PKG_REPOSITORY"),
+            self.id
+        )
     }
 }
 

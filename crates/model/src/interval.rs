@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::copies::Copies;
 use crate::eviction::Eviction;
 use crate::exit::Exit;
 use crate::ledger::Ledger;
@@ -59,6 +60,8 @@ pub struct Interval {
     pub uses: Vec<ProcessFileUse>,
     /// Evicted pages of the files, by cause and process.
     pub evictions: Vec<Eviction>,
+    /// Files whose data processes have in their own memory too; empty where it was not looked for.
+    pub copies: Vec<Copies>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
     /// The command or process that was watched; `None` if it was the machine or a part of it.
@@ -94,6 +97,7 @@ impl Interval {
             devices: Vec::new(),
             uses: Vec::new(),
             evictions: Vec::new(),
+            copies: Vec::new(),
             lost: Vec::new(),
             run: None,
         }

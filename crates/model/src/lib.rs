@@ -45,6 +45,7 @@
 
 mod checkup;
 mod condition;
+mod copies;
 mod counter;
 mod derived;
 mod eviction;
@@ -91,6 +92,7 @@ mod verdict;
 pub use cachewise_units::{escaped, shell_quoted};
 pub use checkup::{Check, Checkup, State};
 pub use condition::Condition;
+pub use copies::Copies;
 pub use counter::Counter;
 pub use eviction::{Culprit, Eviction};
 pub use eviction_cause::EvictionCause;

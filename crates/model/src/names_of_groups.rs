@@ -23,6 +23,12 @@ impl<'a> NamesOfGroups<'a> {
         NamesOfGroups(known.collect())
     }
 
+    /// The name that people use for the group of this path.
+    #[must_use]
+    pub fn shown(&self, path: &str) -> Option<String> {
+        self.0.get(path)?.shown().known()
+    }
+
     /// A process as a row, with the names of its group.
     #[must_use]
     pub fn row(&self, process: &ProcessRow) -> Row {

@@ -173,6 +173,12 @@ reasons! {
     ChargedElsewhere, "charged_elsewhere", "pages that a group's processes insert can be charged to another group";
     /// Background reclaim evicts for all processes: they share its pages by the pages that they inserted.
     SharedByInserts, "shared_by_inserts", "with a share of what background reclaim evicted, by inserted pages";
+    /// A recording has rows of the most active processes. A selected process may be in the sum of the others.
+    OthersNotSelected, "others_not_selected", "without processes that had no row of their own in a sample";
+    /// The kernel accounts device reads to a process; those that none of its requests explains are reads for its writes.
+    ByUnexplainedReads, "by_unexplained_reads", "from device reads that no request of the process explains";
+    /// A sample of the resident pages was compared with the memory of the process.
+    ByComparedPages, "by_compared_pages", "from the compared pages";
     /// Rows of files have refaults; the machine's are in vmstat.
     RefaultsByFile, "refaults_by_file", "refaults are counted by file; see workingset_refault_file in vmstat";
     /// Other file systems have no event for buffered writes.

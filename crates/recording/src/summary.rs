@@ -53,7 +53,7 @@ const MOST_GAPS: usize = 1000;
 const MOST_PARTS: usize = 4096;
 
 /// Reads what is left of a recording; `each` sees the samples of the range as they come, with the gap
-/// before them.
+/// before them, and may change what is summed up.
 ///
 /// Returns nothing where the range has no sample.
 ///
@@ -62,12 +62,12 @@ const MOST_PARTS: usize = 4096;
 pub fn summarize<E: From<Error>>(
     reader: &mut Reader,
     range: Range,
-    mut each: impl FnMut(&Sample, Option<&Gap>) -> Result<(), E>,
+    mut each: impl FnMut(&mut Sample, Option<&Gap>) -> Result<(), E>,
 ) -> Result<Option<Statistics>, E> {
     let mut sums: Option<Sums> = None;
     let mut gaps = Gaps::default();
     let mut is_in = false;
-    while let Some(sample) = reader.next()? {
+    while let Some(mut sample) = reader.next()? {
         let Some(session) = reader.session() else {
             continue;
         };
@@ -85,7 +85,7 @@ pub fn summarize<E: From<Error>>(
             continue;
         }
         let sums = sums.get_or_insert_with(|| Sums::new(session));
-        each(&sample, gap.as_ref())?;
+        each(&mut sample, gap.as_ref())?;
         sums.add(sample, gap, session);
     }
     if let (Some(sums), true) = (&mut sums, is_in && reader.loses_after_last()) {

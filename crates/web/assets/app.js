@@ -102,6 +102,23 @@ addEventListener("keydown", (event) => {
 
 const clock = (tick) => (tick ? at(Date.parse(tick.point.time) / 1000) : "the start");
 
+// The subject of a finding with its name: a label before the path, a unit or container behind it.
+function subjectOf({ subject, subject_name: name, subject_kind: kind }) {
+  if (!subject) return name ? `in ${name}` : "";
+  const path = plain(subject);
+  if (!name || name === path) return path;
+  return kind === "file" ? `${name} (${path})` : `${path} (${name})`;
+}
+
+// A link to the page about a finding.
+function pageOf(finding) {
+  const link = document.createElement("a");
+  link.href = finding.page;
+  link.rel = "noreferrer";
+  link.textContent = finding.id;
+  return link;
+}
+
 // Shows a list of findings. `list` is null if unknown; `reason` says why, or why only a part of the
 // rules applied.
 function findings(list, reason) {
@@ -111,9 +128,10 @@ function findings(list, reason) {
     const title = document.createElement("h3");
     title.textContent = finding.title;
     item.append(title);
-    if (finding.subject) {
+    const text = subjectOf(finding);
+    if (text) {
       const subject = document.createElement("code");
-      subject.textContent = plain(finding.subject);
+      subject.textContent = text;
       item.append(subject);
     }
     const evidence = document.createElement("ul");
@@ -136,7 +154,9 @@ function findings(list, reason) {
     next.textContent = finding.next_step;
     const verify = document.createElement("p");
     verify.textContent = `Verify: ${finding.verify}`;
-    item.append(evidence, next, verify);
+    const explained = document.createElement("p");
+    explained.append("Explained by ", pageOf(finding));
+    item.append(evidence, next, verify, explained);
     return item;
   });
   if (items.length === 0 || reason) {

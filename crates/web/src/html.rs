@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use cachewise_model::Finding;
+
 /// A text between tags, or in a quoted attribute.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
@@ -20,6 +22,15 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(safe)
+}
+
+/// A link to the page that explains a finding.
+pub(crate) fn page_link(finding: &Finding) -> String {
+    format!(
+        "Explained by <a href=\"{}\" rel=\"noreferrer\">{}</a>",
+        text(&finding.page()),
+        text(finding.id)
+    )
 }
 
 /// Whether a character does something: markup, control characters, and those that turn the direction of

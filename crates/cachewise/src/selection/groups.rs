@@ -10,13 +10,18 @@ const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", "
 /// Groups that a message lists.
 const LISTED: usize = 5;
 
+/// The whole name of a unit: a service, unless its kind is there.
+pub fn unit_name(typed: &str) -> String {
+    match UNITS.iter().any(|kind| typed.ends_with(kind)) {
+        true => typed.to_owned(),
+        false => format!("{typed}.service"),
+    }
+}
+
 /// The group of a systemd unit, and the unit's whole name. Units of the machine come before those of
 /// users and containers.
 pub fn group_of_unit(kernel: &Kernel, typed: &str) -> Result<(String, Cgroup)> {
-    let unit = match UNITS.iter().any(|kind| typed.ends_with(kind)) {
-        true => typed.to_owned(),
-        false => format!("{typed}.service"),
-    };
+    let unit = unit_name(typed);
     let groups = groups(kernel)?;
     let is_unit = |name: &str| UNITS.iter().any(|kind| name.ends_with(kind));
     let named = groups.iter().filter_map(|group| group.rsplit('/').next());

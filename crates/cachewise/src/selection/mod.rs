@@ -8,7 +8,7 @@
 mod groups;
 mod processes;
 
-pub use groups::{group_of_container, group_of_unit};
+pub use groups::{group_of_container, group_of_unit, unit_name};
 
 use std::path::PathBuf;
 
@@ -68,6 +68,29 @@ impl Selection {
     /// The option that selects, if there is one.
     pub fn option(&self) -> Option<&'static str> {
         self.pid.map(|_| "--pid").or_else(|| self.named.option())
+    }
+
+    /// What is selected, in words; `None` for the whole machine.
+    pub fn text(&self) -> Option<String> {
+        let named = &self.named;
+        let pid = self.pid.map(|pid| format!("process {pid}"));
+        let cgroup = named
+            .cgroup
+            .as_ref()
+            .map(|path| format!("cgroup {}", escaped(path)));
+        let unit = named
+            .unit
+            .as_ref()
+            .map(|unit| format!("unit {}", unit_name(unit)));
+        let container = named
+            .container
+            .as_ref()
+            .map(|name| format!("container {name}"));
+        let program = named
+            .program
+            .as_ref()
+            .map(|program| format!("command {}", program.text()));
+        pid.or(cgroup).or(unit).or(container).or(program)
     }
 
     /// Finds what the options name.

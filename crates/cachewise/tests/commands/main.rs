@@ -32,6 +32,7 @@ mod order;
 mod output;
 mod pid_namespace;
 mod process_limit;
+mod recipes;
 mod record;
 mod run_command;
 mod run_evictions;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         output,
         pid_namespace,
         process_limit,
+        recipes,
         record,
         run_command,
         run_evictions,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{
     Busy, Ended, Group, Report, Scratch, Started, Trial, cachewise, cachewise_as_nobody,
-    needs_root, plain,
+    needs_root, page_size, plain,
 };
 
 /// The state of a container, as Docker wrote it.
@@ -191,6 +191,35 @@ fn recorded() {
         "as it was recorded: {row}"
     );
     assert_eq!(row["group_name"], container.name, "{row}");
+    let unit = format!("docker-{}.scope", container.id);
+    for (option, name) in [("--container", &container.name), ("--unit", &unit)] {
+        let report = ["report", text(&recording), option, name, "--json"];
+        let ended = Ended::of(&mut cachewise(report)).expect(0, "a part is reported");
+        let json: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        let groups = json["cgroups"].as_array().expect("groups");
+        assert_eq!(
+            groups.len(),
+            1,
+            "{option}: the container's alone: {groups:?}"
+        );
+        let pages = &container.row(groups)["read_requested_pages"];
+        assert!(pages.as_u64() >= Some((1 << 20) / page_size()), "{pages}");
+        assert_eq!(
+            json["totals"]["read_requested_pages"], *pages,
+            "{option}: the sum"
+        );
+        let scope = json["scope"].as_str().unwrap_or_default();
+        assert!(scope.contains(name.as_str()), "{option}: {scope}");
+    }
+    let near = container.name.replace("cache", "cahce");
+    Ended::of(&mut cachewise([
+        "report",
+        text(&recording),
+        "--container",
+        &near,
+    ]))
+    .expect(2, "no container has this name")
+    .says(&container.name, "the nearest is named");
 }
 
 fn denied() {

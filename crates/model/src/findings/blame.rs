@@ -4,7 +4,7 @@
 //! evictions count here only where one process inserted most of the pages meanwhile, and then as an estimate.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cachewise_units::Bytes;
 
@@ -21,17 +21,55 @@ const WORTH: Bytes = Bytes(4 << 20);
 /// One in this many refaults among the pages that a process inserted: it uses its data again, and is no stream.
 const REUSE_PART: u64 = 4;
 
-/// A process, and the files that lost most of their pages to it.
+/// The processes of a program in a control group, and the files that lost most of their pages to them.
 #[derive(Debug)]
 pub(super) struct Blame<'a> {
+    party: Party<'a>,
+    /// The process that evicted or inserted most.
     pub(super) pid: Option<u32>,
     pub(super) command: Option<&'a str>,
-    pub(super) row: Option<&'a ProcessRow>,
+    /// The number of processes.
+    pub(super) processes: usize,
+    /// Rows of those that have one.
+    pub(super) rows: Vec<&'a ProcessRow>,
     /// Indexes of the files, the one with the most evicted pages first.
     pub(super) victims: Vec<usize>,
     pub(super) evicted: Count,
-    /// Whether it reads data once.
+    /// Whether they read data once.
     pub(super) is_stream: bool,
+}
+
+impl Default for Blame<'_> {
+    fn default() -> Self {
+        Blame {
+            party: (None, None, None),
+            pid: None,
+            command: None,
+            processes: 0,
+            rows: Vec::new(),
+            victims: Vec::new(),
+            evicted: Measured::Exact(0),
+            is_stream: false,
+        }
+    }
+}
+
+impl<'a> Blame<'a> {
+    /// Adds the processes that another file lost its pages to.
+    fn add(&mut self, other: &Blame<'a>) {
+        self.processes = self.processes.max(other.processes);
+        for row in &other.rows {
+            if !self.rows.iter().any(|own| std::ptr::eq(*own, *row)) {
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// Pages that the processes inserted.
+    pub(super) fn inserted(&self) -> Count {
+        let rows = self.rows.iter().map(|row| row.ledger.inserted_pages());
+        rows.fold(Measured::Exact(0), Count::plus)
+    }
 }
 
 /// The processes that evicted most of the reclaimed pages of files which they do not use, the worst first.
@@ -69,11 +107,12 @@ pub(super) fn blames(interval: &Interval) -> Vec<Blame<'_>> {
         let number = pages.known().unwrap_or(0);
         match blames
             .iter_mut()
-            .find(|(_, blame)| blame.pid == culprit.pid)
+            .find(|(_, blame)| blame.party == culprit.party)
         {
             Some((sum, blame)) => {
                 *sum += number;
                 blame.victims.push(place);
+                blame.add(&culprit);
                 blame.evicted = blame.evicted.plus(pages);
             }
             None => {
@@ -89,7 +128,7 @@ pub(super) fn blames(interval: &Interval) -> Vec<Blame<'_>> {
     blames.sort_by_key(|(pages, _)| Reverse(*pages));
     let mut blames: Vec<Blame<'_>> = blames.into_iter().map(|(_, blame)| blame).collect();
     for blame in &mut blames {
-        blame.is_stream = blame.row.is_some_and(|row| is_stream(row, blame.evicted));
+        blame.is_stream = is_stream(blame);
     }
     // Which process uses which file is unknown in recordings: then the processes of one program look alike.
     blames.retain(|blame| blame.is_stream || !interval.uses.is_empty());
@@ -101,34 +140,69 @@ fn is_of_need(cause: EvictionCause) -> bool {
     cause.is_reclaim() && cause != EvictionCause::ProactiveReclaim
 }
 
-/// The process that evicted most of the pages of a file, if its program does not use the file.
+/// A program in a control group, all of whose processes share the blame; or a process of unknown program.
+type Party<'a> = (Option<&'a str>, Option<&'a str>, Option<u64>);
+
+fn party<'a>(command: Option<&'a str>, group: Option<&'a str>, started: Option<u64>) -> Party<'a> {
+    match program(command) {
+        Some(program) => (Some(program), group, None),
+        None => (None, group, started),
+    }
+}
+
+fn party_of<'a>(row: &'a ProcessRow) -> Party<'a> {
+    let text = |text: &'a Measured<String>| text.as_ref().known().map(String::as_str);
+    party(text(&row.command), text(&row.cgroup), row.started.known())
+}
+
+/// The processes of a program that evicted most of the pages of a file, if the program does not use the file.
 fn main_culprit<'a>(
     interval: &'a Interval,
     place: usize,
     evictions: &[&'a Eviction],
     all: u64,
 ) -> Option<(Blame<'a>, Count)> {
-    let mut sums: HashMap<u64, (&Culprit, u64)> = HashMap::new();
+    let mut sums: HashMap<Party<'a>, (HashMap<u64, (&Culprit, u64)>, u64)> = HashMap::new();
     let others = evictions.iter().filter(|eviction| !eviction.own);
     for (culprit, pages) in others.filter_map(|one| Some((one.culprit.as_ref()?, one.pages))) {
-        sums.entry(culprit.started).or_insert((culprit, 0)).1 += pages;
+        let text = |text: &'a Measured<String>| text.as_ref().known().map(String::as_str);
+        let party = party(
+            text(&culprit.command),
+            text(&culprit.cgroup),
+            Some(culprit.started),
+        );
+        let (processes, sum) = sums.entry(party).or_default();
+        processes.entry(culprit.started).or_insert((culprit, 0)).1 += pages;
+        *sum += pages;
     }
     // Of two with the same number always the same one.
     let most = sums
-        .into_values()
-        .max_by_key(|(culprit, pages)| (*pages, Reverse(culprit.started)));
+        .into_iter()
+        .max_by_key(|(party, (_, pages))| (*pages, Reverse(*party)));
     let blame = match most {
-        Some((culprit, pages)) if pages.saturating_mul(2) >= all => {
-            let pid = culprit.pid.exact()?;
-            let command = culprit.command.as_ref().exact();
-            let row = interval
-                .processes
-                .iter()
-                .find(|row| row.pid == Some(pid) && row.started.known() == Some(culprit.started));
-            (
-                blame(Some(pid), command.map(String::as_str), row),
-                Measured::Exact(pages),
-            )
+        Some((party, (processes, pages))) if pages.saturating_mul(2) >= all => {
+            let ids: HashSet<(Option<u32>, u64)> = processes
+                .values()
+                .map(|(culprit, _)| (culprit.pid.exact(), culprit.started))
+                .collect();
+            let (culprit, _) = processes
+                .into_values()
+                .max_by_key(|(culprit, pages)| (*pages, Reverse(culprit.started)))?;
+            let rows = interval.processes.iter();
+            let is_one = |row: &&ProcessRow| {
+                let started = row.started.known();
+                row.pid.is_some()
+                    && started.is_some_and(|started| ids.contains(&(row.pid, started)))
+            };
+            let blame = Blame {
+                party,
+                pid: Some(culprit.pid.exact()?),
+                command: culprit.command.as_ref().exact().map(String::as_str),
+                processes: ids.len(),
+                rows: rows.filter(is_one).collect(),
+                ..Blame::default()
+            };
+            (blame, Measured::Exact(pages))
         }
         _ => {
             let pages: u64 = evictions
@@ -136,35 +210,42 @@ fn main_culprit<'a>(
                 .filter(|one| one.cause == EvictionCause::Kswapd)
                 .map(|one| one.pages)
                 .sum();
-            let row = (pages.saturating_mul(2) >= all).then(|| main_inserter(interval))??;
-            let command = row.command.as_ref().exact().map(String::as_str);
-            let shared = Measured::Estimated(pages, Reason::SharedByInserts);
-            (blame(Some(row.pid?), command, Some(row)), shared)
+            let blame = (pages.saturating_mul(2) >= all).then(|| main_inserter(interval))??;
+            (blame, Measured::Estimated(pages, Reason::SharedByInserts))
         }
     };
     (!uses(interval, &blame.0, place)).then_some(blame)
 }
 
-fn blame<'a>(pid: Option<u32>, command: Option<&'a str>, row: Option<&'a ProcessRow>) -> Blame<'a> {
-    Blame {
-        pid,
-        command,
-        row,
-        victims: Vec::new(),
-        evicted: Measured::Exact(0),
-        is_stream: false,
-    }
-}
-
-/// The process that inserted at least three quarters of all pages, where uses of files are known.
-fn main_inserter(interval: &Interval) -> Option<&ProcessRow> {
+/// The processes of a program that inserted at least three quarters of all pages, where uses of files are known.
+fn main_inserter(interval: &Interval) -> Option<Blame<'_>> {
     if interval.uses.is_empty() {
         return None;
     }
     let inserted = |row: &ProcessRow| row.ledger.inserted_pages().known().unwrap_or(0);
     let all: u64 = interval.processes.iter().map(inserted).sum();
-    let most = interval.processes.iter().max_by_key(|row| inserted(row))?;
-    (inserted(most).saturating_mul(4) >= all.saturating_mul(3)).then_some(most)
+    let mut parties: HashMap<Party<'_>, (u64, Vec<&ProcessRow>)> = HashMap::new();
+    for row in interval.processes.iter().filter(|row| inserted(row) > 0) {
+        let (sum, rows) = parties.entry(party_of(row)).or_default();
+        *sum += inserted(row);
+        rows.push(row);
+    }
+    let most = parties
+        .into_iter()
+        .max_by_key(|(party, (pages, _))| (*pages, Reverse(*party)));
+    let (party, (_, rows)) =
+        most.filter(|(_, (pages, _))| pages.saturating_mul(4) >= all.saturating_mul(3))?;
+    let first = rows
+        .iter()
+        .max_by_key(|row| (inserted(row), Reverse(row.pid)))?;
+    Some(Blame {
+        party,
+        pid: Some(first.pid?),
+        command: first.command.as_ref().exact().map(String::as_str),
+        processes: rows.len(),
+        rows,
+        ..Blame::default()
+    })
 }
 
 /// Whether the process, or another of the same program, used the file.
@@ -184,12 +265,16 @@ fn program(command: Option<&str>) -> Option<&str> {
     word.rsplit('/').next()
 }
 
-/// Whether the process inserted the pages for which others were evicted, and rarely used them again after an eviction.
-fn is_stream(row: &ProcessRow, evicted: Count) -> bool {
-    let inserted = row.ledger.inserted_pages().exact().unwrap_or(0);
-    let again = row
-        .ledger
-        .get(Counter::RefaultPages)
+/// Whether the processes inserted the pages for which others were evicted, and rarely used them again after an eviction.
+fn is_stream(blame: &Blame<'_>) -> bool {
+    let evicted = blame.evicted;
+    let inserted = blame.inserted().exact().unwrap_or(0);
+    let refaults = blame
+        .rows
+        .iter()
+        .map(|row| row.ledger.get(Counter::RefaultPages));
+    let again = refaults
+        .fold(Measured::Exact(0), Count::plus)
         .exact()
         .unwrap_or(u64::MAX);
     inserted.saturating_mul(2) >= evicted.known().unwrap_or(u64::MAX)

@@ -54,9 +54,14 @@ fn of_blame(interval: &Interval, blame: &Blame<'_>) -> Option<Finding> {
             Value::Exact(Datum::Count(blame.victims.len() as u64)),
         ),
     ];
-    if let Some(row) = blame.row {
-        figures.push(("inserted_pages", row.ledger.inserted_pages().pages()));
+    if !blame.rows.is_empty() {
+        figures.push(("inserted_pages", blame.inserted().pages()));
     }
+    let pids = match blame.processes.max(blame.rows.len()) {
+        0 | 1 => pid.to_string(),
+        2 => format!("{pid} and 1 other process"),
+        many => format!("{pid} and {} other processes", many - 1),
+    };
     let lost = match paths.len() {
         0 | 1 => String::new(),
         _ => format!("; files that lose pages: {}", paths.join(", ")),
@@ -64,7 +69,7 @@ fn of_blame(interval: &Interval, blame: &Blame<'_>) -> Option<Finding> {
     Some(Finding {
         id: ID,
         severity: Severity::Warn,
-        title: format!("{name} ({pid}) {does} and evicts pages of {first}, which are read again"),
+        title: format!("{name} ({pids}) {does} and evicts pages of {first}, which are read again"),
         figures,
         next_step: format!("{fix}{lost}"),
         kind: SubjectKind::Process,
@@ -186,6 +191,47 @@ mod tests {
         let mut interval = machine(EvictionCause::GroupLimit, false);
         interval.files[0].ledger.set(Counter::RefaultPages, 100);
         assert_eq!(check(&interval), [], "the pages are not read again");
+    }
+
+    #[test]
+    fn processes_of_one_program_share_the_blame() {
+        let mut interval = machine(EvictionCause::GroupLimit, false);
+        for number in [2, 3] {
+            let mut tar = interval.processes[0].clone();
+            tar.pid = Some(20 + number);
+            tar.started = Measured::Exact(u64::from(number));
+            interval.processes.push(tar);
+            let mut eviction = interval.evictions[0].clone();
+            if let Some(culprit) = &mut eviction.culprit {
+                culprit.pid = Measured::Exact(20 + number);
+                culprit.started = u64::from(number);
+            }
+            eviction.pages = PAGES / 3;
+            interval.evictions.push(eviction);
+        }
+        interval.evictions[0].pages = PAGES / 3 + 1;
+        let found = check(&interval);
+        assert_eq!(
+            found[0].title,
+            "tar (7 and 2 other processes) reads data once and evicts pages of /data, which are read again"
+        );
+        let figure = |place: usize| found[0].figures[place].1.clone();
+        assert_eq!(figure(0), Measured::Exact(PAGES).pages(), "the sum");
+        assert_eq!(
+            figure(3),
+            Measured::Exact(12 * PAGES).pages(),
+            "of all three"
+        );
+        for eviction in &mut interval.evictions[1..] {
+            if let Some(culprit) = &mut eviction.culprit {
+                culprit.cgroup = Measured::Exact(format!("/{}", culprit.started));
+            }
+        }
+        assert_eq!(
+            check(&interval),
+            [],
+            "each in a group of its own: none evicts half"
+        );
     }
 
     #[test]

@@ -32,7 +32,8 @@ const MEMORY: [&str; 3] = [thrashing::ID, group_limit::ID, working_set::ID];
 pub(super) fn fold(interval: &Interval, mut found: Vec<Finding>) -> Vec<Finding> {
     for finding in &mut found {
         let ledgers = ledgers(interval, finding);
-        finding.cost_bytes = bytes(interval, &ledgers);
+        // Some rules know of reads that no counter has.
+        finding.cost_bytes = finding.cost_bytes.max(bytes(interval, &ledgers));
         finding.cost_seconds = seconds(&ledgers);
     }
     found.sort_by_key(|finding| (finding.severity, rank(interval, finding)));
@@ -119,11 +120,12 @@ fn is_stream(interval: &Interval, finding: &Finding) -> bool {
 /// Whether the finding is about pages that were fetched again because the process of `head` evicted them, or about that
 /// process.
 fn explains_loss(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
-    if finding.kind == SubjectKind::Process && finding.pid == head.pid {
-        return true;
+    let blame = evicted_by_other::blame_of(interval, head);
+    if finding.kind == SubjectKind::Process {
+        let mut rows = blame.iter().flat_map(|blame| &blame.rows);
+        return finding.pid == head.pid || rows.any(|row| row.pid == finding.pid);
     }
-    let Some(blame) = evicted_by_other::blame_of(interval, head).filter(|blame| blame.is_stream)
-    else {
+    let Some(blame) = blame.filter(|blame| blame.is_stream) else {
         return false;
     };
     if let Some(file) = file_of(interval, finding) {

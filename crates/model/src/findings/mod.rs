@@ -8,6 +8,7 @@
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `waits`: the rules about waits for other things than pages.
 //! - `pressure`: shared parts of the rules about scarce memory.
+//! - `named`: names of subjects.
 //! - `blame`: the processes that evicted pages of files which others use.
 //! - `fold`: one finding for each subject, from the findings of all rules.
 //! - `trial`: the line of `cachewise try` for a fix.
@@ -23,6 +24,7 @@ use crate::measured::Measured;
 use crate::reason::Reason;
 
 mod blame;
+mod cached_twice;
 mod cold_metadata;
 mod cold_start;
 mod device_busy;
@@ -34,6 +36,8 @@ mod fault_storm;
 mod fold;
 mod group_limit;
 mod heaviest;
+mod named;
+mod partial_writes;
 mod pressure;
 mod random_small_reads;
 mod readahead_wasted;
@@ -208,6 +212,24 @@ pub static RULES: &[Rule] = &[
         verify: "run it again: waited swap seconds fall",
         check: waits::swap,
     },
+    Rule {
+        id: partial_writes::ID,
+        help: "Writes of parts of pages that are read before they are changed",
+        needs: &[
+            Counter::WriteNewPages,
+            Counter::WritePages,
+            Counter::WriteBytes,
+        ],
+        verify: "run it again: device read bytes fall",
+        check: partial_writes::check,
+    },
+    Rule {
+        id: cached_twice::ID,
+        help: "Files whose data a process keeps in its own memory beside the page cache",
+        needs: &[Counter::ReadRequestedPages],
+        verify: "cachewise files FILE: its resident bytes fall",
+        check: cached_twice::check,
+    },
 ];
 
 /// The findings of an interval, and the rules that had no input.
@@ -228,13 +250,20 @@ impl Diagnosis {
             blind: blind(interval),
         }
     }
+
+    /// Names the subjects again, after labels or names of the interval changed.
+    pub fn name_subjects(&mut self, interval: &Interval) {
+        named::name(interval, &mut self.findings);
+    }
 }
 
 /// Runs every rule, and folds the evidence of each subject into one finding. Warnings come first,
 /// those with the most fetched bytes before others.
 #[must_use]
 pub fn diagnose(interval: &Interval) -> Vec<Finding> {
-    fold::fold(interval, found(interval))
+    let mut found = fold::fold(interval, found(interval));
+    named::name(interval, &mut found);
+    found
 }
 
 /// The findings of each rule by itself.
@@ -301,7 +330,7 @@ mod tests {
     fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 20, "every rule file is in the table");
+        assert_eq!(RULES.len(), 22, "every rule file is in the table");
     }
 
     #[test]
@@ -444,7 +473,7 @@ mod tests {
         let blind = blind(&interval).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "18 of 20 rules could not look: only the probe can count it",
+            "20 of 22 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

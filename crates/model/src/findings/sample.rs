@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::copies::Copies;
 use crate::counter::Counter;
 use crate::eviction::{Culprit, Eviction};
 use crate::eviction_cause::EvictionCause;
@@ -108,6 +109,19 @@ pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
     }
 }
 
+/// A process with copies of so many of 256 compared pages of a file.
+pub(crate) fn copies(path: &str, resident: u64, copied: u64) -> Copies {
+    Copies {
+        pid: 9,
+        command: "db".into(),
+        path: path.into(),
+        resident_pages: resident,
+        own_memory_bytes: 1 << 40,
+        compared_pages: 256,
+        copied_pages: copied,
+    }
+}
+
 /// A run with one file, whose counters are also the totals.
 pub(crate) fn with_file(size: u64, counts: &[(Counter, u64)]) -> Interval {
     let mut interval = run();
@@ -159,6 +173,20 @@ pub(crate) fn every_rule_fires() -> Interval {
     mapped.ledger.set(FaultReadaheadPages, 200_000);
     interval.ledger += &mapped.ledger;
     interval.files.push(mapped);
+    let counts = [
+        (WriteRequests, 20_000),
+        (WritePages, 20_000),
+        (WriteBytes, 20_000 * 512),
+        (WriteNewPages, 20_000),
+    ];
+    let mut records = file("/records", 392 << 20);
+    let mut writer = process(11, &counts);
+    records.ledger = writer.ledger.clone();
+    writer.device_read_bytes = Measured::Exact(20_000 << 12);
+    interval.ledger += &records.ledger;
+    interval.files.push(records);
+    interval.processes.push(writer);
+    interval.copies.push(copies("/twice", 10_000, 256));
     interval.run = None;
     interval.system = System {
         memory_total_bytes: Measured::Exact(8 << 30),

@@ -1,6 +1,6 @@
 //! Text panes over the whole view, and menus.
 
-use cachewise_model::{Severity, escaped};
+use cachewise_model::Severity;
 use cachewise_view::{folded_text, length};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -148,9 +148,8 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
             Severity::Warn => ("warning: ", look.misses()),
             Severity::Info => ("note: ", look.bold()),
         };
-        let subject = finding.subject.as_ref().map_or(String::new(), |path| {
-            format!(": {}", escaped(path.as_os_str()))
-        });
+        let subject = finding.subject_text();
+        let subject = subject.map_or(String::new(), |text| format!(": {text}"));
         push_wrapped(
             &mut lines,
             mark,

@@ -130,7 +130,7 @@ fn findings_show_figures_and_next_step() {
     );
     view.key('f');
     assert!(
-        view.shows("18 of 20 rules could not look: only the probe can count it")
+        view.shows("20 of 22 rules could not look: only the probe can count it")
             && !view.shows("nothing that"),
         "rules without input exclude no cause: {view}"
     );

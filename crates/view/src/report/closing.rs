@@ -31,8 +31,8 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
             Severity::Warn => style.yellow("warning:"),
             Severity::Info => "note:".to_owned(),
         };
-        let subject = finding.subject.as_deref().map(path_text);
-        let subject = subject.map(|path| format!(": {path}")).unwrap_or_default();
+        let subject = finding.subject_text();
+        let subject = subject.map(|text| format!(": {text}")).unwrap_or_default();
         let figures = finding.figures.iter();
         let figures = figures.map(|(name, value)| finding_figure(name, value));
         let figures: Vec<String> = cost(finding).into_iter().chain(figures).collect();
@@ -260,7 +260,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 20 rules could not look: estimates are not enough)\n",
+            "findings: ? (3 of 22 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }

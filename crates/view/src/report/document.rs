@@ -228,6 +228,7 @@ fn finding_json(finding: &Finding) -> Json {
     };
     object
         .set("subject_kind", finding.kind.id())
+        .set("subject_name", finding.name.as_deref())
         .set("pid", finding.pid)
         .set("rules", finding.rules().collect::<Json>())
         .set("cause", finding.title.as_str())
@@ -240,6 +241,7 @@ fn finding_json(finding: &Finding) -> Json {
         .set("cost_seconds", finding.cost_seconds)
         .set("fix", finding.next_step.as_str())
         .set("verify", finding.verify.as_str())
+        .set("page", finding.page().as_str())
         // The names of earlier versions.
         .set("figures", figures)
         .set("next_step", finding.next_step.as_str())
@@ -277,7 +279,7 @@ mod tests {
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
             none["reasons"]["findings"],
-            "1 of 20 rules could not look: only the probe can count it",
+            "1 of 22 rules could not look: only the probe can count it",
             "and why"
         );
     }

@@ -349,7 +349,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             reason: Reason::NeedsProbe,
         });
         assert!(
-            summary(&night, &options(100)).contains("findings: ? (1 of 20 rules could not look"),
+            summary(&night, &options(100)).contains("findings: ? (1 of 22 rules could not look"),
             "nothing found means nothing there"
         );
         night.diagnosis.findings = crate::report::sample::diagnosis().findings;

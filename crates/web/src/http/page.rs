@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 
 use super::site::Site;
 use crate::columns::{TABLES, Table, greatest};
-use crate::html::text as escape;
+use crate::html::{page_link, text as escape};
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
 const MOST_ROWS: usize = 50;
@@ -257,12 +257,8 @@ fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
         None => {}
     }
     for finding in &findings.findings {
-        let subject = finding.subject.as_ref().map(|path| {
-            format!(
-                "<code>{}</code>",
-                escape(&cachewise_model::escaped(path.as_os_str()))
-            )
-        });
+        let subject = finding.subject_text();
+        let subject = subject.map(|text| format!("<code>{}</code>", escape(&text)));
         let _ = write!(
             text,
             "<li class=\"{}\"><h3>{}</h3>{}<ul class=\"evidence\">",
@@ -297,9 +293,10 @@ fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
         }
         let _ = write!(
             text,
-            "</ul><p>{}</p><p>Verify: {}</p></li>",
+            "</ul><p>{}</p><p>Verify: {}</p><p>{}</p></li>",
             escape(&finding.next_step),
-            escape(&finding.verify)
+            escape(&finding.verify),
+            page_link(finding)
         );
     }
     text

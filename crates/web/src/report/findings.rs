@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Finding, Severity, Statistics, escaped};
+use cachewise_model::{Finding, Severity, Statistics};
 use cachewise_view::{finding_figure, folded_text};
 
-use crate::html::text;
+use crate::html::{page_link, text};
 
 pub(super) fn findings(summary: &Statistics) -> String {
     let none = match (&summary.diagnosis.findings[..], &summary.diagnosis.blind) {
@@ -28,8 +28,9 @@ fn finding(finding: &Finding) -> String {
         Severity::Warn => "Warning",
         Severity::Info => "Note",
     };
-    let subject = finding.subject.as_ref().map_or(String::new(), |path| {
-        format!(": <code>{}</code>", text(&escaped(path.as_os_str())))
+    let subject = finding.subject_text();
+    let subject = subject.map_or(String::new(), |subject| {
+        format!(": <code>{}</code>", text(&subject))
     });
     let figures = finding.figures.iter();
     let figures: Vec<String> = figures
@@ -39,12 +40,13 @@ fn finding(finding: &Finding) -> String {
     let mut item = String::new();
     let _ = writeln!(
         item,
-        "<li><strong>{severity}: {}</strong>{subject}<br>{}{}<br>Next: {}<br>Verify: {}</li>",
+        "<li><strong>{severity}: {}</strong>{subject}<br>{}{}<br>Next: {}<br>Verify: {}<br>{}</li>",
         text(&finding.title),
         text(&figures.join(", ")),
         text(&also),
         text(&finding.next_step),
-        text(&finding.verify)
+        text(&finding.verify),
+        page_link(finding)
     );
     item
 }

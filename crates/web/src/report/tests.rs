@@ -102,7 +102,7 @@ fn findings_have_figures_and_a_next_step() {
     });
     let none = page_of(&summary, &[]);
     assert!(
-        none.contains("1 of 20 rules could not look: only the probe can count it"),
+        none.contains("1 of 22 rules could not look: only the probe can count it"),
         "without exact numbers nothing found means nothing"
     );
     summary.diagnosis.blind = None;

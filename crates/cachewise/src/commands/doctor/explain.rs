@@ -17,6 +17,7 @@ macro_rules! pages {
 }
 
 pages![
+    "cached_twice",
     "cold_metadata",
     "cold_start",
     "device_busy",
@@ -29,6 +30,7 @@ pages![
     "fault_storm",
     "fsync_waits",
     "group_limit",
+    "partial_writes",
     "random_small_reads",
     "readahead_wasted",
     "reread_from_disk",

@@ -23,9 +23,9 @@ use cachewise_model::{Checkup, Diagnosis, Interval, Sum, System};
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_view::write_checkup;
 
-use crate::machine;
 use crate::ticks::Ticks;
 use crate::watch::Watch;
+use crate::{copies, machine};
 use arguments::Doctor;
 use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
@@ -116,6 +116,11 @@ fn watch(
             if let Some(most) = dirtiest {
                 sum.system.dirty_bytes = most.dirty_bytes;
                 sum.system.writeback_bytes = most.writeback_bytes;
+            }
+            // The probe counts the reads of the comparison no more.
+            drop(watch);
+            if sum.parts_missing().is_none() {
+                copies::fill(&mut sum, kernel, kernel.process_ids()?);
             }
             let diagnosis = Diagnosis::of(&sum);
             return Ok((sum, diagnosis));

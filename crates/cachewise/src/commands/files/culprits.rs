@@ -17,7 +17,7 @@ impl Culprits {
     /// Reads a recording.
     pub fn read(recording: &Path) -> Result<Culprits> {
         let mut reader = Reader::open(recording)?;
-        let each = |_: &_, _: Option<&_>| Ok::<(), anyhow::Error>(());
+        let each = |_: &mut _, _: Option<&_>| Ok::<(), anyhow::Error>(());
         let Some(summary) = summarize(&mut reader, Range::default(), each)? else {
             return Ok(Culprits::default());
         };

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::commands::top::kind_of_row;
 use crate::options::{LabelFile, Output, fail_if, parse_columns};
+use crate::selection::Selection;
 
 /// `cachewise report`.
 #[derive(Debug, Args)]
@@ -32,7 +33,8 @@ pub struct Report {
     /// Compare two recordings, or JSON reports of `run` or `bench matrix`: changes by field, file and process. A file with
     /// several reports, one after the other, has repeats.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
-        conflicts_with_all = ["file", "from", "to", "columns", "series", "html", "tui", "fail_if", "redact_args"])]
+        conflicts_with_all = ["file", "from", "to", "columns", "series", "html", "tui", "fail_if", "redact_args",
+        "pid", "cgroup", "unit", "container", "program"])]
     pub compare: Option<Vec<PathBuf>>,
     /// Report only samples after this time [default: from the beginning].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -64,6 +66,8 @@ pub struct Report {
     /// Step through time on the terminal.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub tui: bool,
+    #[command(flatten)]
+    pub selection: Selection,
     #[command(flatten)]
     pub labels: LabelFile,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 //! # Layout
 //! - `compare`: the changes between two reports
 //! - `when`: times as users write them
+//! - `pick`: a part of the machine
 //! - `points`: points of a plot with many samples
 //! - `step`: sample by sample, on the terminal
 //! - this file: selection and output
@@ -10,6 +11,7 @@
 pub mod arguments;
 mod compare;
 mod ending;
+mod pick;
 mod points;
 mod range;
 mod step;
@@ -28,6 +30,7 @@ use cachewise_web::ReportPage;
 use arguments::{Of, Report};
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 use ending::{finish, judged, nothing_in};
+use pick::Picked;
 use points::Points;
 use range::range;
 
@@ -55,22 +58,48 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
         return html(arguments, &mut reader, range, page);
     }
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
-    let summary = summarize(&mut reader, range, nothing)?;
+    let mut picked = Picked::of(&arguments.selection);
+    let keep = |sample: &mut Sample, _: Option<&_>| {
+        if let Some(picked) = &mut picked {
+            picked.keep(&mut sample.interval);
+        }
+        Ok::<(), anyhow::Error>(())
+    };
+    let summary = summarize(&mut reader, range, keep)?;
     let Some(mut summary) = summary else {
         return nothing_in(arguments, &reader.told());
     };
+    check(picked.as_ref(), arguments, &mut summary)?;
     if arguments.redact_args {
         redact_arguments(&mut summary.command);
     }
     if let Some(labels) = arguments.labels.read()? {
         labels.apply(&mut summary.total);
+        summary.diagnosis.name_subjects(&summary.total);
     }
     judged(
         write(sink, arguments, &summary, &fields),
         arguments,
         &summary,
     )
+}
+
+/// Fails if nothing was selected; names the part in the report.
+fn check(picked: Option<&Picked>, arguments: &Report, summary: &mut Statistics) -> Result<()> {
+    if let Some(picked) = picked {
+        picked.check()?;
+        summary.scope = part(arguments, &summary.scope);
+    }
+    Ok(())
+}
+
+/// The selected part of what was recorded, in words.
+fn part(arguments: &Report, recorded: &str) -> String {
+    let part = arguments.selection.text().unwrap_or_default();
+    match recorded {
+        "" => part,
+        recorded => format!("{part} of {recorded}"),
+    }
 }
 
 /// Figures over everything.
@@ -115,9 +144,13 @@ fn series(
     let mut writer: Option<RowWriter<Sink>> = None;
     let (mut lost, mut counted): (Vec<Lost>, bool) = (Vec::new(), false);
     let labels = arguments.labels.read()?;
+    let mut picked = Picked::of(&arguments.selection);
     while let Some(mut sample) = reader.next()? {
         if !range.has(&sample) {
             continue;
+        }
+        if let Some(picked) = &mut picked {
+            picked.keep(&mut sample.interval);
         }
         if let Some(labels) = &labels {
             labels.apply(&mut sample.interval);
@@ -142,6 +175,9 @@ fn series(
     let Some(mut writer) = writer else {
         return nothing_in(arguments, &problems);
     };
+    if let Some(picked) = &picked {
+        picked.check()?;
+    }
     for lost in &lost {
         tell(&lost_text(lost));
     }
@@ -173,18 +209,24 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
         );
     }
     let mut points = Points::default();
+    let mut picked = Picked::of(&arguments.selection);
     let summary = summarize(reader, range, |sample, gap| {
+        if let Some(picked) = &mut picked {
+            picked.keep(&mut sample.interval);
+        }
         points.add(&sample.interval, gap);
         Ok::<(), anyhow::Error>(())
     })?;
     let Some(mut summary) = summary else {
         return nothing_in(arguments, &reader.told());
     };
+    check(picked.as_ref(), arguments, &mut summary)?;
     if arguments.redact_args {
         redact_arguments(&mut summary.command);
     }
     if let Some(labels) = arguments.labels.read()? {
         labels.apply(&mut summary.total);
+        summary.diagnosis.name_subjects(&summary.total);
     }
     let (rows, each) = points.finish();
     let text = cachewise_web::report_page(&ReportPage {

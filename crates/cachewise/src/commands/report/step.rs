@@ -14,9 +14,10 @@ use crate::commands::top::{self, look_of};
 use crate::options::FileLabels;
 
 use super::ending::{finish, nothing_in};
+use super::pick::Picked;
 
 /// The samples by number, as the view on the terminal requests them.
-struct Samples(History, Option<FileLabels>);
+struct Samples(History, Option<FileLabels>, Option<Picked>);
 
 impl cachewise_tui::History for Samples {
     fn len(&self) -> usize {
@@ -26,6 +27,9 @@ impl cachewise_tui::History for Samples {
     fn get(&mut self, place: usize) -> Result<Interval, String> {
         match self.0.get(place) {
             Ok(Some(mut sample)) => {
+                if let Some(picked) = &mut self.2 {
+                    picked.keep(&mut sample.interval);
+                }
                 if let Some(labels) = &self.1 {
                     labels.apply(&mut sample.interval);
                 }
@@ -48,6 +52,7 @@ pub fn check_terminal() -> Result<()> {
 /// Steps through the samples of a range until the user has had enough.
 pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
     let labels = arguments.labels.read()?;
+    let picked = Picked::of(&arguments.selection);
     let mut history = History::open(arguments.file(), range)?;
     let problems = history.problems().to_vec();
     // The session is that of the sample.
@@ -63,7 +68,11 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         view: ViewKind::Process,
         filter: None,
         sort: None,
-        scope: Some(session.scope.clone()).filter(|scope| !scope.is_empty()),
+        scope: Some(match picked {
+            Some(_) => super::part(arguments, &session.scope),
+            None => session.scope.clone(),
+        })
+        .filter(|scope| !scope.is_empty()),
         recorded: Some(Recorded {
             name: arguments.file().to_string_lossy().into_owned(),
             top: session.top,
@@ -73,7 +82,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         mouse: true,
         count: None,
     };
-    cachewise_tui::replay(app, Samples(history, labels), options)
+    cachewise_tui::replay(app, Samples(history, labels, picked), options)
         .context("cannot show the recording; --series writes every sample")?;
     finish(Ok(()), &problems)
 }

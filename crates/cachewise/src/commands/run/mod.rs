@@ -31,7 +31,7 @@ use crate::options::fail_if;
 use crate::selection::Selected;
 use crate::watch::devices::Devices;
 use crate::watch::groups::Groups;
-use crate::{account, machine};
+use crate::{account, copies, machine};
 use arguments::Run;
 use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
 
@@ -179,6 +179,18 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     if arguments.verify {
         interval.run_mut().verification =
             Some(verify::verify(&arguments, &interval, &changes, &kernel));
+    }
+    if interval.run().followed.is_some() && interval.parts_missing().is_none() {
+        let mut pids = copies::running(&interval);
+        pids.extend(
+            selected
+                .pids
+                .iter()
+                .filter(|pid| !pids.contains(pid))
+                .copied()
+                .collect::<Vec<u32>>(),
+        );
+        copies::fill(&mut interval, &kernel, pids);
     }
     let diagnosis = Diagnosis::of(&interval);
     let written = stack_files.write(&interval, &arguments);

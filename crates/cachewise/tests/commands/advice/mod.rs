@@ -21,6 +21,7 @@
 //! - `settings`: writers that reach the limits of dirty memory
 //! - `writes`: writers that wait
 //! - `swap`: memory that is swapped out
+//! - `twice`: caches of programs beside the page cache
 //! - `healthy`: no finding
 
 use crate::support::*;
@@ -41,6 +42,7 @@ mod servers;
 mod settings;
 mod streams;
 mod swap;
+mod twice;
 mod writes;
 
 /// The tests that `make test` runs: of each rule the quickest, and healthy programs.
@@ -71,6 +73,8 @@ pub fn trials() -> Vec<Trial> {
         needs_root patterns::readahead_unused,
         needs_root devices::device_busy_for_another_program,
         needs_root patterns::dropped_between_reads,
+        needs_root patterns::parts_of_pages,
+        needs_root twice::blocks_in_a_dictionary,
         needs_root settings::dirty_throttling,
         needs_root writes::reclaim_by_a_writer,
         needs_root swap::swap_in_a_small_group,
@@ -136,6 +140,7 @@ pub fn more() -> Vec<Trial> {
         needs_root servers::warm_nginx,
         needs_root servers::postgres_lookups,
         needs_root servers::postgres_scans_in_a_small_group,
+        needs_root servers::postgres_with_large_buffers,
         needs_root healthy::pipe_of_two_programs,
         needs_root healthy::warm_git_grep,
         needs_root healthy::warm_git_status,

@@ -146,3 +146,41 @@ pub fn dropped_between_reads() {
     };
     fault.check(|| run("iflag=nocache"), || run(""));
 }
+
+/// Writes at random in a cold file: records of one size, each at a multiple of it.
+const RECORDS: &str = "
+import os, random, sys
+path, size = sys.argv[1], int(sys.argv[2])
+fd = os.open(path, os.O_WRONLY)
+places = random.Random(1)
+for _ in range(8_000):
+    os.pwrite(fd, b'x' * size, places.randrange((64 << 20) // size) * size)
+";
+
+pub fn parts_of_pages() {
+    if !has(&["python3"], "advice::parts_of_pages") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 64 * MIB);
+    let run = |size: &str| {
+        evict(&file);
+        report_of_python(RECORDS, &[file.as_os_str(), size.as_ref()])
+    };
+    let fault = Fault {
+        scenario: "python writes records of 512 B to a cold file",
+        rules: &["partial_writes"],
+        subject: Subject::File(&file),
+        figure: ("read_before_write_bytes", 20 * MIB),
+        fix: &["write whole pages"],
+        amount: Amount::Total("device_read_bytes"),
+        factor: 20,
+        warm: &[],
+    };
+    let finding = fault.check(|| run("512"), || run("4096"));
+    let inserted = number(&finding["figures"], "read_before_write_bytes");
+    assert!(
+        inserted <= 32 * MIB,
+        "a page for each write at most: {finding}"
+    );
+}

@@ -142,7 +142,7 @@ const STATEMENTS: &str = "
 cd $1
 exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '
     set -e
-    settings=\"-k $0 -c listen_addresses= -c shared_buffers=1MB -c fsync=off -c autovacuum=off -c max_connections=5\"
+    settings=\"-k $0 -c listen_addresses= -c shared_buffers=${BUFFERS:-1MB} -c fsync=off -c autovacuum=off -c max_connections=5\"
     [ -e $0/data ] || $1/initdb -D $0/data -A trust -U postgres --no-locale --no-sync
     $1/pg_ctl -D $0/data -o \"$settings\" -l $0/log -w start
     echo \"$2\" | $1/psql -h $0 -U postgres -qAt -v ON_ERROR_STOP=1 -f - postgres
@@ -242,4 +242,56 @@ pub fn postgres_scans_in_a_small_group() {
     let scenario = "PostgreSQL scans 35 MB three times in a group of 32 MiB";
     too_small(&group, &[&limit], scenario, Amount::Fetched(table))
         .check(run, || with_room(&group, run));
+}
+
+/// Reads the table into the shared buffers, and waits in the session that has mapped all of them.
+const BUFFERED: &str = "set max_parallel_workers_per_gather=0;
+select count(body) from t;
+select pg_backend_pid() \\g pid
+\\! touch ready; while [ ! -e done ]; do sleep 0.1; done";
+
+/// A table that is in the shared buffers of PostgreSQL and in the page cache.
+pub fn postgres_with_large_buffers() {
+    let Some(postgres) = Postgres::new("postgres_with_large_buffers") else {
+        return;
+    };
+    let table = &postgres.table;
+    let directory = postgres.scratch.directory();
+    let found_with = |buffers: &str| {
+        for name in ["ready", "done"] {
+            let _ = fs::remove_file(directory.join(name));
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", STATEMENTS, "sh"]).arg(directory);
+        shell
+            .arg(&postgres.programs)
+            .arg(BUFFERED)
+            .env("BUFFERS", buffers);
+        let server = Started::of(&mut shell);
+        until("the session has read the table", || {
+            directory.join("ready").exists().then_some(())
+        });
+        let pid = fs::read_to_string(directory.join("pid")).expect("the session wrote it");
+        let found = super::twice::twice(pid.trim().parse().expect("a number"), table);
+        fs::write(directory.join("done"), "").expect("a file");
+        server.wait().expect(0, "it ends");
+        found
+    };
+    let found = found_with("256MB");
+    assert_eq!(found.len(), 1, "the table is in both: {found:?}");
+    let twice = number(&found[0]["figures"], "cached_twice_bytes");
+    assert!(twice >= 16 * MIB, "{}", found[0]);
+    note(&[
+        "fault",
+        "PostgreSQL with shared buffers of 256 MB",
+        "cached_twice",
+        "cached_twice",
+        "cached_twice_bytes",
+        &twice.to_string(),
+    ]);
+    assert_eq!(
+        found_with("1MB").len(),
+        0,
+        "it does not fit into the buffers"
+    );
 }

@@ -117,7 +117,7 @@ fn of_json(bytes: &[u8]) -> Result<Vec<Document>> {
 
 fn of_recording(path: &Path) -> Result<Document> {
     let mut reader = Reader::open(path)?;
-    let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
+    let nothing = |_: &mut Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
     let summary = summarize(&mut reader, Range::default(), nothing)?;
     let summary = summary.context("it has no sample that could be read")?;
     if let Some(problem) = summary.problems.first() {
