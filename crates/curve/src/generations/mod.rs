@@ -9,13 +9,8 @@ mod tiers;
 
 use crate::folios::{Folios, New, Shadow};
 pub(crate) use rules::Rules;
+use rules::{FEWEST, MOST};
 use tiers::Tiers;
-
-/// MIN_NR_GENS: reclaim stops at this number of generations.
-const FEWEST: u32 = 2;
-
-/// MAX_NR_GENS: each has a list.
-const MOST: u32 = 4;
 
 /// MIN_LRU_BATCH: pages that are isolated at once.
 const BATCH: f64 = 64.0;

@@ -3,7 +3,11 @@
 //! The kernel keeps uses in flags of a folio. Here they are a number: the counted reads, and since 6.14 the
 //! flag of the working set.
 
-use super::{FEWEST, MOST};
+/// MIN_NR_GENS: reclaim stops at this number of generations.
+pub(super) const FEWEST: u32 = 2;
+
+/// MAX_NR_GENS: each has a list.
+pub(super) const MOST: u32 = 4;
 
 /// Since 6.14: the folio was read more often than is counted, now or before it was evicted (PG_workingset).
 const WORKINGSET: u8 = 8;
