@@ -22,6 +22,7 @@ struct timing {
 	u64 since;	     /* off its CPU, or the latest walk */
 	u64 alive;	     /* since then, or the latest walk */
 	u64 entered;	     /* on its CPU */
+	u64 read_bytes;	     /* that it had submitted to devices at its latest wait */
 	u64 queued, charged; /* the kernel's accounts of its run queues and CPU time, as they were last seen */
 	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
 	u32 cause;
@@ -103,6 +104,7 @@ struct wait {
 	u64 mapping; /* of the file that it is for; 0: none, or not known */
 	u32 cause;
 	u32 uninterruptible;
+	u32 has_read, padding; /* it has submitted reads to a device since its latest wait */
 	u64 stack, stack_kind;
 };
 
@@ -178,8 +180,11 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 		if (kind & (CALL_READ | CALL_SPLICE) ||
 		    (state && state->pending.mapping && state->pending.nr == nr && state->pending.serial == serial))
 			return wait_of_read(state, task, wait, serial, nr);
-		return kind & (CALL_WRITE | CALL_ALLOCATE) ? TIME_waited_filesystem_seconds :
-							     TIME_waited_metadata_seconds;
+		if (kind & (CALL_WRITE | CALL_ALLOCATE))
+			return TIME_waited_filesystem_seconds;
+		/* else for the journal, or for the writeback of pages that it removes */
+		return wait->has_read || !may_change_files(regs, nr) ? TIME_waited_metadata_seconds :
+								       TIME_waited_filesystem_seconds;
 	}
 	if (wait->uninterruptible && (!call || kind & (CALL_READ | CALL_SPLICE | CALL_WRITE)))
 		return TIME_waited_filesystem_seconds;
@@ -393,6 +398,8 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	}
 	if (!runs_on) {
 		wait.uninterruptible = prev_state & TASK_UNINTERRUPTIBLE;
+		wait.has_read = task->ioac.read_bytes != timing->read_bytes;
+		timing->read_bytes = task->ioac.read_bytes;
 		wait.cause = find_wait(state, &wait);
 	}
 	wait.stack_kind = STACK_KINDS;

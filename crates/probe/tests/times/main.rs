@@ -210,3 +210,51 @@ fn times_that_are_not_asked_for_are_missing() {
         assert!(!snapshot.total.is_offered(counter), "{}", counter.id());
     }
 }
+
+#[test]
+fn waits_for_a_journal_are_no_metadata() {
+    const NAME: &str = "waits_for_a_journal";
+    // Two programs sync new files; the third truncates and removes resident ones.
+    const SCRIPT: &str = "exec unshare --mount sh -ec '
+cd \"$1\"
+truncate -s 256M image
+mkfs.ext4 -q -F -J size=4 -E lazy_itable_init=0,lazy_journal_init=0 image
+mkdir mounted
+mount -o loop image mounted
+cd mounted
+for busy in 1 2; do
+    while [ ! -e end ]; do dd if=/dev/zero of=busy$busy bs=64k count=4 conv=fsync; done &
+done
+for round in 1 2 3 4 5 6 7 8; do
+    for file in 1 2 3 4 5 6 7 8 9 10; do
+        head -c 200000 /dev/zero >file$file
+        : >file$file
+        rm file$file
+    done
+done
+: >end
+wait
+' sh \"$1\"";
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(snapshot) = measure(NAME, SCRIPT, &[scratch.path()]) else {
+        return;
+    };
+    // Mounting reads metadata; the shell and rm truncate and remove.
+    let changing = |row: &&cachewise_probe::Row| {
+        snapshot.processes.iter().any(|process| {
+            Some(process.id) == row.process && ["sh", "rm"].contains(&process.command.as_str())
+        })
+    };
+    let metadata: Duration = snapshot
+        .rows
+        .iter()
+        .filter(changing)
+        .map(|row| row.ledger.time(&[Counter::WaitedMetadata]).exact().unwrap())
+        .sum();
+    let file_system = time(&snapshot, &[Counter::WaitedFilesystem]);
+    assert!(
+        metadata * 5 <= file_system,
+        "{metadata:?}: {:?}",
+        parts_of(&snapshot)
+    );
+}
