@@ -241,7 +241,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 
 	if (!state)
 		return 0;
-	fetch_ends(state);
+	fetch_ends(state, moment_of(task, nr), 0);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
 		if (flight_event(state))

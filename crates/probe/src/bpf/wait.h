@@ -242,6 +242,12 @@ static __always_inline bool is_idle(u32 cause)
 	       cause == TIME_task_seconds;
 }
 
+/* Is it a wait that a warm cache saves? As `cachewise_model::Counter::COLD_WAITS`. */
+static __always_inline bool is_cold(u32 cause)
+{
+	return cause <= TIME_waited_fault_seconds || cause == TIME_waited_metadata_seconds;
+}
+
 static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
 {
 	if (config.scope == SCOPE_SYSTEM && is_idle(cause))
@@ -254,17 +260,23 @@ static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
  * Divides the latest time off the CPU between its cause and the run queue. The kernel charges a task for its CPU from the
  * moment that it picks it: microseconds before the event by which the probe sees that. They are no waiting.
  */
-static __always_inline void divide(struct task_struct *task, struct timing *timing)
+static __always_inline void divide(struct task_struct *task, struct timing *timing, u64 now)
 {
-	u64 now = bpf_ktime_get_ns(), delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
+	u64 delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
 	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
 	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
 	u64 on_cpu = now - __sync_lock_test_and_set(&timing->entered, now);
 	u64 waited = __sync_lock_test_and_set(&timing->waited, 0), other = queued;
+	bool cold = waited && is_cold(timing->cause);
 
-	if (charged > on_cpu)
+	if (charged > on_cpu) {
 		other += charged - on_cpu;
+		if (cold)
+			spend(timing, TIME_fetch_cpu_seconds, charged - on_cpu);
+	}
 	spend(timing, TIME_run_queue_seconds, queued);
+	if (cold)
+		spend(timing, TIME_cold_run_queue_seconds, queued);
 	if (waited > other) {
 		spend(timing, timing->cause, waited - other);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, waited - other);
@@ -378,17 +390,18 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	u64 self = (u64)task;
 	struct timing *timing = bpf_map_lookup_elem(&timings, &self);
+	u64 moment = moment_of(task, syscall_nr(task, regs)), now = bpf_ktime_get_ns();
+	bool fetches = false;
 	struct inode *inode;
 
 	if (!timing)
 		timing = begin_timing(task);
 	if (!timing)
 		return 0;
-	divide(task, timing);
+	divide(task, timing, now);
 	if (state) {
-		if (state->fetch_since && state->fetch_at == moment_of(task, syscall_nr(task, regs)))
-			fetch_ends(state);
-		state->fetch_since = 0;
+		fetches = state->fetch_at == moment && (state->fetch_since || state->fetch_resumes);
+		fetch_ends(state, moment, now);
 		spend(timing, TIME_fetch_cpu_seconds, state->fetch_cpu);
 		state->fetch_cpu = 0;
 	}
@@ -402,6 +415,8 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		timing->read_bytes = task->ioac.read_bytes;
 		wait.cause = find_wait(state, &wait);
 	}
+	if (state && (fetches || wait.cause <= TIME_waited_fault_seconds))
+		fetch_waits(state, moment);
 	wait.stack_kind = STACK_KINDS;
 	if (config.stacks)
 		stack_of_wait(state, &wait);
@@ -421,7 +436,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		}
 	}
 	timing->cause = wait.cause;
-	timing->since = bpf_ktime_get_ns();
+	timing->since = now;
 	timing->off = 1;
 	return 0;
 }
@@ -432,12 +447,17 @@ ONCE int enter_cpu(u64 *address)
 	u64 self, now;
 	struct timing *timing;
 	struct task_struct *task;
+	struct cpu *cpu;
+	u32 zero = 0;
 
 	if (!address)
 		return 0;
 	self = *address;
 	task = PLAIN(task_struct, (void *)self);
 	now = bpf_ktime_get_ns();
+	cpu = bpf_map_lookup_elem(&cpus, &zero);
+	if (cpu)
+		cpu->entered = now;
 	timing = bpf_map_lookup_elem(&timings, &self);
 	if (!timing) {
 		timing = begin_timing(task);
@@ -506,7 +526,7 @@ static __always_inline void settle_times(struct task_struct *task)
 		spend(timing, timing->cause, time);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, time);
 	}
-	divide(task, timing);
+	divide(task, timing, now);
 	note_life(timing, now);
 	book_spent(task, timing, true);
 	book_spent(task, timing, false);

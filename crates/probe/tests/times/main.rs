@@ -212,6 +212,35 @@ fn times_that_are_not_asked_for_are_missing() {
 }
 
 #[test]
+fn cpu_time_of_cold_reads_beyond_that_of_warm_ones_is_fetch_cpu_time() {
+    const NAME: &str = "cpu_time_of_cold_reads";
+    const READS: &str = "exec python3 -c 'import os, random, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+places = list(range(os.fstat(file).st_size // 4096))
+random.Random(7).shuffle(places)
+for place in places:
+    os.pread(file, 4096, place * 4096)' \"$1\"";
+    let files = Files::new();
+    let file = files.cold("file", 32 << 20);
+    // CPU time outside of fetches: other programs on the machine make it longer, none makes it shorter.
+    let rest = || {
+        let snapshot = measure(NAME, READS, &[&file])?;
+        let cpu: Duration = snapshot.processes.iter().map(|one| one.cpu_time).sum();
+        Some(cpu.saturating_sub(time(&snapshot, &[Counter::FetchCpu])))
+    };
+    let (mut cold, mut warm) = (Duration::MAX, Duration::MAX);
+    for _ in 0..3 {
+        evict(&fs::File::open(&file).unwrap());
+        let (Some(first), Some(second)) = (rest(), rest()) else {
+            return;
+        };
+        (cold, warm) = (cold.min(first), warm.min(second));
+    }
+    assert!(cold <= warm * 3 / 2, "{cold:?} cold, {warm:?} warm");
+}
+
+#[test]
 fn waits_for_a_journal_are_no_metadata() {
     const NAME: &str = "waits_for_a_journal";
     // Two programs sync new files; the third truncates and removes resident ones.
