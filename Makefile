@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-advice fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-size bench-tier package test-package setup
+.PHONY: help run test test-advice fuzz test-kernels lint bench bench-residency bench-order bench-view bench-warm bench-io bench-cpu bench-size bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -72,6 +72,10 @@ bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of 
 	$(CARGO) bench --locked -p cachewise --bench top
 	$(CARGO) bench --locked -p cachewise --bench serve
 	$(CARGO) bench --locked -p cachewise --bench record
+
+bench-warm: ## how exact the verdict of `run` is: warm runs of eight programs, predicted from cold ones and measured; as root
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise --bench warm
 
 bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop that does the same reads
 	@scripts/setup run

@@ -158,9 +158,11 @@ macro_rules! each_counter {
             RunQueue, "run_queue_seconds", "W-CPU", [], Seconds,
                 "Time that tasks waited for a CPU, as the kernel accounts it";
             FetchCpu, "fetch_cpu_seconds", "FETCH-CPU", [], Seconds,
-                "CPU time of bringing pages in, up to the wait for them: part of the CPU time";
+                "CPU time of bringing pages in, with the switch to other tasks and back: part of the CPU time";
             TaskSeconds, "task_seconds", "TASK-TIME", [], Seconds,
                 "Time that tasks existed: the CPU time and all waits add up to it";
+            ColdRunQueue, "cold_run_queue_seconds", "W-CPU-COLD", [], Seconds,
+                "Part of W-CPU that follows a wait for cold data";
         }
     };
 }
@@ -196,13 +198,13 @@ mod tests {
             waited_direct_seconds waited_sync_seconds waited_metadata_seconds waited_filesystem_seconds waited_throttle_seconds \
             waited_reclaim_seconds waited_swap_seconds waited_async_seconds waited_children_seconds \
             waited_lock_seconds waited_peer_seconds slept_seconds waited_other_seconds run_queue_seconds \
-            fetch_cpu_seconds task_seconds";
+            fetch_cpu_seconds task_seconds cold_run_queue_seconds";
         assert_eq!(
             ids.join(" "),
             expected,
             "the BPF side fills the row by this order"
         );
-        assert_eq!(Counter::COUNT, 55, "the BPF side's row has this length");
+        assert_eq!(Counter::COUNT, 56, "the BPF side's row has this length");
     }
 
     #[test]

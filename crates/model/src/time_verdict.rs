@@ -101,6 +101,7 @@ mod tests {
             tasks: cpu + waited,
             cpu,
             fetch_cpu: 0.0,
+            cold_run_queue: 0.0,
             waits: all.collect(),
         };
         use_of_time.verdict()

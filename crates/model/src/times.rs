@@ -9,7 +9,7 @@ use crate::measured::Measured;
 
 impl Counter {
     /// Every time. Those of [`Counter::WAITS`] and the CPU time do not overlap, and add up to [`Counter::TaskSeconds`].
-    pub const TIMES: [Counter; 20] = [
+    pub const TIMES: [Counter; 21] = [
         Counter::WaitedMissed,
         Counter::WaitedRefault,
         Counter::WaitedInFlight,
@@ -30,6 +30,7 @@ impl Counter {
         Counter::RunQueue,
         Counter::FetchCpu,
         Counter::TaskSeconds,
+        Counter::ColdRunQueue,
     ];
 
     /// Times off the CPU.
@@ -107,6 +108,8 @@ pub struct TimeUse {
     pub cpu: f64,
     /// The part of it that brought pages in.
     pub fetch_cpu: f64,
+    /// The part of the waits for a CPU that follows waits for cold data.
+    pub cold_run_queue: f64,
     /// Off the CPU, in the order of [`Counter::WAITS`].
     pub waits: Vec<(Counter, f64)>,
 }
@@ -152,6 +155,7 @@ impl TimeUse {
                 .map(|process| process.cpu_seconds.known())
                 .sum::<Option<f64>>()?,
             fetch_cpu: seconds(Counter::FetchCpu)?,
+            cold_run_queue: seconds(Counter::ColdRunQueue)?,
             waits: waits.collect::<Option<_>>()?,
         })
     }
@@ -172,10 +176,10 @@ impl TimeUse {
         self.tasks - self.cpu - self.waited(&Counter::WAITS)
     }
 
-    /// Waits for cold data, and the CPU time of bringing it in.
+    /// Waits for cold data, the waits for a CPU that follow them, and the CPU time of bringing the data in.
     #[must_use]
     pub fn cold(&self) -> f64 {
-        self.waited(&Counter::COLD_WAITS) + self.fetch_cpu
+        self.waited(&Counter::COLD_WAITS) + self.cold_run_queue + self.fetch_cpu
     }
 
     /// The time of tasks that worked or waited for storage, memory or a CPU.
@@ -191,5 +195,23 @@ impl TimeUse {
             return Warm::Seconds((self.wall - self.cold()).max(0.0));
         }
         Warm::About(self.wall * (1.0 - self.cold() / busy).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_run_saves_waits_with_the_cpu_time_and_the_run_queue_that_follow() {
+        let times = TimeUse {
+            wall: 1.0,
+            tasks: 1.0,
+            cpu: 0.25,
+            fetch_cpu: 0.125,
+            cold_run_queue: 0.0625,
+            waits: vec![(Counter::WaitedMissed, 0.5), (Counter::RunQueue, 0.25)],
+        };
+        assert_eq!(times.warm(), Warm::Seconds(0.3125));
     }
 }

@@ -18,17 +18,41 @@ static const u8 changing_calls[CALLS] = {
 	[NR_unlink] = CHANGE_REMOVE,	 [NR_unlinkat] = CHANGE_REMOVE,
 };
 
+static __always_inline u32 changing_call(u64 nr)
+{
+	if (nr >= CALLS)
+		return CHANGE_NONE;
+	barrier_var(nr);
+	return changing_calls[nr & (CALLS - 1)];
+}
+
+/* May the call change the names, sizes or number of files, or end the use of a file or mount? */
+static __always_inline bool may_change_files(struct pt_regs *regs, u32 nr)
+{
+	switch (nr) {
+	case NR_open:
+		return ARG2(regs) & (O_CREAT | O_TRUNC);
+	case NR_openat:
+		return ARG3(regs) & (O_CREAT | O_TRUNC);
+	case NR_creat:
+	case NR_umount:
+	case NR_close: /* the last of a file that is removed already, or of a mount */
+	case NR_exit:
+	case NR_exit_group:
+		return true;
+	}
+	return changing_call(nr) != CHANGE_NONE;
+}
+
 SEC("raw_tp/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
 	CURRENT(trusted, task);
-	u64 nr = id;
 	u32 change;
 
-	if (nr >= CALLS || !in_scope(task) || task->thread_info.status & TS_COMPAT)
+	if (!in_scope(task) || task->thread_info.status & TS_COMPAT)
 		return 0;
-	barrier_var(nr);
-	change = changing_calls[nr & (CALLS - 1)];
+	change = changing_call(id);
 	if (change == CHANGE_NONE)
 		return 0;
 	/* the verifier does not know the table's values */

@@ -16,6 +16,9 @@ static __always_inline struct task_state *fault_event(struct address_space *raw_
 	/* without read_folio it is shared memory: nothing that a fault could have to fetch */
 	if (!in_scope(task) || !READ(mapping, a_ops, read_folio) || !(state = state_of(trusted)))
 		return NULL;
+	/* it has waited, and begins anew */
+	if (config.times && state->fetch_resumes)
+		fetch_ends(state, moment_of(task, syscall_nr(task, (void *)bpf_task_pt_regs(trusted))), 0);
 	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
 		struct row_key key;
 		struct ledger *ledger = ledger_of(task, READ(mapping, host), 0, &key);

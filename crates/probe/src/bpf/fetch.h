@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* CPU time of bringing pages in: from the start of readahead to the wait for the pages, or to the read of them. */
+/*
+ * CPU time of bringing pages in: from the start of readahead to the read of the pages, or to the end of the page fault,
+ * without the waits in between. Switching to another task and back is a part of it.
+ */
 #ifndef CACHEWISE_FETCH_H
 #define CACHEWISE_FETCH_H
 
@@ -18,12 +21,30 @@ static __always_inline void fetch_begins(struct task_state *state, u64 moment)
 	state->fetch_since = bpf_ktime_get_ns();
 }
 
-static __always_inline void fetch_ends(struct task_state *state)
+/* The pages are there, or the task gives up its CPU; `now` is 0 where the time has not been read. */
+static __always_inline void fetch_ends(struct task_state *state, u64 moment, u64 now)
 {
-	if (!config.times || !state->fetch_since)
+	u64 since = state->fetch_since;
+	struct cpu *cpu;
+	u32 zero = 0;
+
+	if (!config.times || (!since && !state->fetch_resumes))
 		return;
-	state->fetch_cpu += bpf_ktime_get_ns() - state->fetch_since;
+	if (!since) {
+		cpu = bpf_map_lookup_elem(&cpus, &zero);
+		since = cpu ? cpu->entered : 0;
+	}
+	if (since && state->fetch_at == moment)
+		state->fetch_cpu += (now ?: bpf_ktime_get_ns()) - since;
 	state->fetch_since = 0;
+	state->fetch_resumes = 0;
+}
+
+/* The task waits for pages that its call or fault will use. */
+static __always_inline void fetch_waits(struct task_state *state, u64 moment)
+{
+	state->fetch_at = moment;
+	state->fetch_resumes = 1;
 }
 
 #endif

@@ -77,6 +77,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 #define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
 #define S_ISBLK(mode) (((mode) & S_IFMT) == 0060000)
 #define MAX_RW_COUNT 0x7ffff000ULL /* the most that one call moves */
+#define O_CREAT 0100
 #define O_TRUNC 01000
 #define O_APPEND 02000
 #define O_DSYNC 010000

@@ -37,8 +37,8 @@
 #include "function.h"
 #include "syscall.h"
 #include "process.h"
+#include "change.h"
 #include "wait.h"
 #include "walk.h"
-#include "change.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -46,8 +46,9 @@
 	TIMES(X)
 
 /*
- * Nanoseconds of tasks. `fetch_cpu_seconds` is a part of the CPU time; the others do not overlap, and with the CPU time
- * add up to `task_seconds`, which is measured by itself.
+ * Nanoseconds of tasks. `fetch_cpu_seconds` is a part of the CPU time, and `cold_run_queue_seconds` of
+ * `run_queue_seconds`; the others do not overlap, and with the CPU time add up to `task_seconds`, which is measured by
+ * itself.
  */
 #define TIMES(X)                                                                                   \
 	/* for a file */                                                                           \
@@ -71,7 +72,8 @@
 	X(waited_other_seconds)                                                                    \
 	X(run_queue_seconds)                                                                       \
 	X(fetch_cpu_seconds)                                                                       \
-	X(task_seconds)
+	X(task_seconds)                                                                            \
+	X(cold_run_queue_seconds)
 
 struct ledger {
 #define X(name) u64 name;

@@ -345,7 +345,8 @@ struct task_state {
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 	/* moments: the latest insert of pages that come back, and of pages that are fetched, with the time since then */
 	u64 back_at, fetch_at, fetch_since, fetch_cpu;
-	u32 throttled;
+	u32 fetch_resumes; /* the call of fetch_at goes on when the task has a CPU again */
+	u32 throttled, padding_of_throttled;
 	/* the latest stack that was sent, and the call or fault of it */
 	u32 stack_kind;
 	u64 stack, stack_moment;
@@ -377,6 +378,7 @@ struct slot {
 struct cpu {
 	u32 busy;
 	u32 naming;
+	u64 entered; /* when its task was given the CPU, if the times of the task are measured */
 	u64 met_start; /* the process that was entered last in the table of processes */
 	u32 met_tgid;
 	u32 named_round; /* in which the file system below had its record */

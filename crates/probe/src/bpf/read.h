@@ -244,7 +244,7 @@ ONCE int read_event(u64 *address, u64 index, u64 last)
 	mapping = PLAIN(address_space, (void *)m);
 	inode = READ(mapping, host);
 	eof = READ(inode, i_size);
-	fetch_ends(state);
+	fetch_ends(state, moment_of(task, nr), 0);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
 		if (flight_event(state))

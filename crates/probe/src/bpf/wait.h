@@ -25,6 +25,7 @@ struct timing {
 	u64 alive;	     /* since then, or the latest walk */
 	u64 woken;	     /* on a run queue after its wait; 0: not, or the event was not seen */
 	u64 entered;	     /* on its CPU */
+	u64 read_bytes;	     /* that it had submitted to devices at its latest wait */
 	u64 queued, charged; /* the kernel's accounts of its run queues and CPU time, as they were last seen */
 	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
 	u32 cause;
@@ -106,6 +107,7 @@ struct wait {
 	u64 mapping; /* of the file that it is for; 0: none, or not known */
 	u32 cause;
 	u32 uninterruptible;
+	u32 has_read, padding; /* it has submitted reads to a device since its latest wait */
 	u64 stack, stack_kind;
 };
 
@@ -181,8 +183,11 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 		if (kind & (CALL_READ | CALL_SPLICE) ||
 		    (state && state->pending.mapping && state->pending.nr == nr && state->pending.serial == serial))
 			return wait_of_read(state, task, wait, serial, nr);
-		return kind & (CALL_WRITE | CALL_ALLOCATE) ? TIME_waited_filesystem_seconds :
-							     TIME_waited_metadata_seconds;
+		if (kind & (CALL_WRITE | CALL_ALLOCATE))
+			return TIME_waited_filesystem_seconds;
+		/* else for the journal, or for the writeback of pages that it removes */
+		return wait->has_read || !may_change_files(regs, nr) ? TIME_waited_metadata_seconds :
+								       TIME_waited_filesystem_seconds;
 	}
 	if (wait->uninterruptible && (!call || kind & (CALL_READ | CALL_SPLICE | CALL_WRITE)))
 		return TIME_waited_filesystem_seconds;
@@ -240,6 +245,12 @@ static __always_inline bool is_idle(u32 cause)
 	       cause == TIME_task_seconds;
 }
 
+/* Is it a wait that a warm cache saves? As `cachewise_model::Counter::COLD_WAITS`. */
+static __always_inline bool is_cold(u32 cause)
+{
+	return cause <= TIME_waited_fault_seconds || cause == TIME_waited_metadata_seconds;
+}
+
 static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
 {
 	if (config.scope == SCOPE_SYSTEM && is_idle(cause))
@@ -252,9 +263,9 @@ static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
  * Divides the latest time off the CPU between its cause and the run queue. The kernel charges a task for its CPU from the
  * moment that it picks it: microseconds before the event by which the probe sees that. They are no waiting.
  */
-static __always_inline void divide(struct task_struct *task, struct timing *timing)
+static __always_inline void divide(struct task_struct *task, struct timing *timing, u64 now)
 {
-	u64 now = bpf_ktime_get_ns(), delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
+	u64 delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
 	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
 	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
 	u64 entered = __sync_lock_test_and_set(&timing->entered, now), on_cpu = now - entered;
@@ -266,10 +277,16 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 	else if (timing->cause == TIME_run_queue_seconds)
 		queued = 0; /* the wait itself is for a CPU */
 	other = queued;
+	bool cold = waited && is_cold(timing->cause);
 
-	if (charged > on_cpu)
+	if (charged > on_cpu) {
 		other += charged - on_cpu;
+		if (cold)
+			spend(timing, TIME_fetch_cpu_seconds, charged - on_cpu);
+	}
 	spend(timing, TIME_run_queue_seconds, queued);
+	if (cold)
+		spend(timing, TIME_cold_run_queue_seconds, queued);
 	if (waited > other) {
 		spend(timing, timing->cause, waited - other);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, waited - other);
@@ -280,9 +297,9 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
  * The task gives up a CPU that it was not seen to get: a kernel may hide the switches away from some of its tasks, as that
  * of a virtual machine does with those of its agent. The CPU time that the kernel has charged since gives the moment.
  */
-static __always_inline void enter_unseen(struct task_struct *task, struct timing *timing)
+static __always_inline void enter_unseen(struct task_struct *task, struct timing *timing, u64 now)
 {
-	u64 now = bpf_ktime_get_ns(), ran = READ(task, se.sum_exec_runtime) - timing->charged;
+	u64 ran = READ(task, se.sum_exec_runtime) - timing->charged;
 	u64 away = now - __sync_lock_test_and_set(&timing->since, now);
 
 	if (away > ran)
@@ -399,6 +416,8 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	u64 self = (u64)task;
 	struct timing *timing = bpf_map_lookup_elem(&timings, &self);
+	u64 moment = moment_of(task, syscall_nr(task, regs)), now = bpf_ktime_get_ns();
+	bool fetches = false;
 	struct inode *inode;
 
 	if (!timing)
@@ -406,12 +425,11 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	if (!timing)
 		return 0;
 	if (timing->off)
-		enter_unseen(task, timing);
-	divide(task, timing);
+		enter_unseen(task, timing, now);
+	divide(task, timing, now);
 	if (state) {
-		if (state->fetch_since && state->fetch_at == moment_of(task, syscall_nr(task, regs)))
-			fetch_ends(state);
-		state->fetch_since = 0;
+		fetches = state->fetch_at == moment && (state->fetch_since || state->fetch_resumes);
+		fetch_ends(state, moment, now);
 		spend(timing, TIME_fetch_cpu_seconds, state->fetch_cpu);
 		state->fetch_cpu = 0;
 	}
@@ -421,8 +439,12 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	}
 	if (!runs_on) {
 		wait.uninterruptible = prev_state & TASK_UNINTERRUPTIBLE;
+		wait.has_read = task->ioac.read_bytes != timing->read_bytes;
+		timing->read_bytes = task->ioac.read_bytes;
 		wait.cause = find_wait(state, &wait);
 	}
+	if (state && (fetches || wait.cause <= TIME_waited_fault_seconds))
+		fetch_waits(state, moment);
 	wait.stack_kind = STACK_KINDS;
 	if (config.stacks)
 		stack_of_wait(state, &wait);
@@ -442,7 +464,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		}
 	}
 	timing->cause = wait.cause;
-	timing->since = bpf_ktime_get_ns();
+	timing->since = now;
 	timing->woken = 0;
 	timing->off = 1;
 	return 0;
@@ -454,12 +476,17 @@ ONCE int enter_cpu(u64 *address)
 	u64 self, now;
 	struct timing *timing;
 	struct task_struct *task;
+	struct cpu *cpu;
+	u32 zero = 0;
 
 	if (!address)
 		return 0;
 	self = *address;
 	task = PLAIN(task_struct, (void *)self);
 	now = bpf_ktime_get_ns();
+	cpu = bpf_map_lookup_elem(&cpus, &zero);
+	if (cpu)
+		cpu->entered = now;
 	timing = bpf_map_lookup_elem(&timings, &self);
 	if (!timing) {
 		timing = begin_timing(task);
@@ -538,7 +565,7 @@ static __always_inline void settle_times(struct task_struct *task)
 		return;
 	now = bpf_ktime_get_ns();
 	if (!timing->off)
-		divide(task, timing);
+		divide(task, timing, now);
 	else if (!(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
 		/* the end of its wait may come at this moment: a time belongs to the one who takes it */
 		u64 time = now - __sync_lock_test_and_set(&timing->since, now), woken = timing->woken;

@@ -210,3 +210,80 @@ fn times_that_are_not_asked_for_are_missing() {
         assert!(!snapshot.total.is_offered(counter), "{}", counter.id());
     }
 }
+
+#[test]
+fn cpu_time_of_cold_reads_beyond_that_of_warm_ones_is_fetch_cpu_time() {
+    const NAME: &str = "cpu_time_of_cold_reads";
+    const READS: &str = "exec python3 -c 'import os, random, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+places = list(range(os.fstat(file).st_size // 4096))
+random.Random(7).shuffle(places)
+for place in places:
+    os.pread(file, 4096, place * 4096)' \"$1\"";
+    let files = Files::new();
+    let file = files.cold("file", 32 << 20);
+    // CPU time outside of fetches: other programs on the machine make it longer, none makes it shorter.
+    let rest = || {
+        let snapshot = measure(NAME, READS, &[&file])?;
+        let cpu: Duration = snapshot.processes.iter().map(|one| one.cpu_time).sum();
+        Some(cpu.saturating_sub(time(&snapshot, &[Counter::FetchCpu])))
+    };
+    let (mut cold, mut warm) = (Duration::MAX, Duration::MAX);
+    for _ in 0..3 {
+        evict(&fs::File::open(&file).unwrap());
+        let (Some(first), Some(second)) = (rest(), rest()) else {
+            return;
+        };
+        (cold, warm) = (cold.min(first), warm.min(second));
+    }
+    assert!(cold <= warm * 3 / 2, "{cold:?} cold, {warm:?} warm");
+}
+
+#[test]
+fn waits_for_a_journal_are_no_metadata() {
+    const NAME: &str = "waits_for_a_journal";
+    // Two programs sync new files; the third truncates and removes resident ones.
+    const SCRIPT: &str = "exec unshare --mount sh -ec '
+cd \"$1\"
+truncate -s 256M image
+mkfs.ext4 -q -F -J size=4 -E lazy_itable_init=0,lazy_journal_init=0 image
+mkdir mounted
+mount -o loop image mounted
+cd mounted
+for busy in 1 2; do
+    while [ ! -e end ]; do dd if=/dev/zero of=busy$busy bs=64k count=4 conv=fsync; done &
+done
+for round in 1 2 3 4 5 6 7 8; do
+    for file in 1 2 3 4 5 6 7 8 9 10; do
+        head -c 200000 /dev/zero >file$file
+        : >file$file
+        rm file$file
+    done
+done
+: >end
+wait
+' sh \"$1\"";
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(snapshot) = measure(NAME, SCRIPT, &[scratch.path()]) else {
+        return;
+    };
+    // Mounting reads metadata; the shell and rm truncate and remove.
+    let changing = |row: &&cachewise_probe::Row| {
+        snapshot.processes.iter().any(|process| {
+            Some(process.id) == row.process && ["sh", "rm"].contains(&process.command.as_str())
+        })
+    };
+    let metadata: Duration = snapshot
+        .rows
+        .iter()
+        .filter(changing)
+        .map(|row| row.ledger.time(&[Counter::WaitedMetadata]).exact().unwrap())
+        .sum();
+    let file_system = time(&snapshot, &[Counter::WaitedFilesystem]);
+    assert!(
+        metadata * 5 <= file_system,
+        "{metadata:?}: {:?}",
+        parts_of(&snapshot)
+    );
+}

@@ -30,6 +30,10 @@ pub(super) fn text(interval: &Interval, style: Style) -> String {
     for (counter, waited) in &times.waits {
         line(format!("waiting for {}", counter.awaited()), *waited);
     }
+    line(
+        "  after waiting for cold data".to_owned(),
+        times.cold_run_queue,
+    );
     line("unexplained".to_owned(), times.unexplained());
     line("all".to_owned(), times.tasks);
     let mut grid = Grid::default();
@@ -48,7 +52,8 @@ pub(super) fn json(interval: &Interval) -> Json {
     let mut object = Object::new()
         .set("task_seconds", times.tasks)
         .set("cpu_seconds", times.cpu)
-        .set(Counter::FetchCpu.id(), times.fetch_cpu);
+        .set(Counter::FetchCpu.id(), times.fetch_cpu)
+        .set(Counter::ColdRunQueue.id(), times.cold_run_queue);
     for (counter, waited) in &times.waits {
         object = object.set(counter.id(), *waited);
     }

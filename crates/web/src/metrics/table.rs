@@ -215,6 +215,13 @@ pub static FAMILIES: &[Family] = &[
         Unit::Seconds,
         &[("", "fetch_cpu_seconds")],
     ),
+    field(
+        PageCache,
+        Counter,
+        "cold_run_queue_seconds",
+        Unit::Seconds,
+        &[("", "cold_run_queue_seconds")],
+    ),
     by(
         "direction",
         "Direct I/O requests that moved no byte and returned an error",
