@@ -13,10 +13,10 @@ use crate::stack::{Distances, Stack};
 /// Files whose last page is remembered.
 const RECENT_FILES: usize = 1024;
 
-/// Lengths of readahead that are told apart, as exponents of two: longer ones make no difference.
+/// Lengths of readahead that are counted separately, as exponents of two: longer ones make no difference.
 const WINDOWS: usize = 10;
 
-/// So many pages are no chance: half of them are sampled, nearly.
+/// Of this number of pages, and of more, nearly half are in the sample at half the rate.
 const ENOUGH_PAGES: usize = 4096;
 
 /// Pages of a request that are simulated at once: a request without an end must not take memory without an end.

@@ -5,12 +5,14 @@
 //! memory that it takes; once under `size` in a group without limit; and in groups that have room for 25, 50, 75 and
 //! 100 % of the footprint beside the other memory, where `run` and the kernel count. Whole runs are compared.
 //!
+//! `CACHEWISE_PLOT_DIR=PATH` draws the curve of each load there, with the counted points on it.
 //! `CACHEWISE_BENCH_DIR=PATH` keeps the data there for the next time. Differences may also be the machine's: a proactive
 //! reclaimer evicts pages that are not used for a while.
 
 mod group;
 mod loads;
 mod measure;
+mod plot;
 #[path = "../../../curve/benches/groups/load.rs"]
 mod synthetic;
 
@@ -108,6 +110,7 @@ fn compare_load(load: &Load, folder: &std::path::Path, errors: &mut Errors) -> O
     );
     let limits = PERCENT.map(|percent| (charged.files / 100 * percent + charged.other) >> 12 << 12);
     let predicted = measure::predicted(load, &limits, folder)?;
+    let mut counts = Vec::new();
     for (limit, predicted) in limits.into_iter().zip(predicted) {
         let began = Instant::now();
         let counted = measure::counted(load, limit, folder)?;
@@ -130,6 +133,10 @@ fn compare_load(load: &Load, folder: &std::path::Path, errors: &mut Errors) -> O
         errors.missed.push(missed);
         errors.fetched.push(fetched);
         errors.lru.push(lru);
+        counts.push(((limit - charged.other) as f64, counted.ratios.fetched));
     }
-    Ok(())
+    match measure::plot_of(load) {
+        Some(svg) => plot::add_points(&svg, &measure::curve_of(folder), &counts),
+        None => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Ratios {
     pub fetched: f64,
 }
 
-/// What `size` predicts for a limit.
+/// The prediction of `size` for a limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Predicted {
     pub ratios: Ratios,
@@ -63,11 +63,14 @@ pub fn charged(load: &Load, folder: &Path) -> Outcome<Charged> {
 pub fn predicted(load: &Load, limits: &[u64], folder: &Path) -> Outcome<Vec<Predicted>> {
     load.evict()?;
     let group = Group::new(None)?;
-    let json = folder.join("size.json");
+    let json = curve_of(folder);
     let mut size = Command::new(env!("CARGO_BIN_EXE_cachewise"));
     size.arg("size").arg("--cgroup").arg(&group.path);
     for limit in limits {
         size.arg("--memory").arg(limit.to_string());
+    }
+    if let Some(svg) = plot_of(load) {
+        size.arg("--svg").arg(svg);
     }
     let mut output = OsString::from("json=");
     output.push(&json);
@@ -139,7 +142,18 @@ pub fn counted(load: &Load, limit: u64, folder: &Path) -> Outcome<Counted> {
     })
 }
 
-fn account(folder: &Path) -> std::path::PathBuf {
+/// The file of the plot of a load, if plots were requested.
+pub fn plot_of(load: &Load) -> Option<PathBuf> {
+    let folder = std::env::var_os("CACHEWISE_PLOT_DIR")?;
+    Some(Path::new(&folder).join(format!("{}.svg", load.name)))
+}
+
+/// The file of the last predicted curve.
+pub fn curve_of(folder: &Path) -> PathBuf {
+    folder.join("size.json")
+}
+
+fn account(folder: &Path) -> PathBuf {
     folder.join("account")
 }
 

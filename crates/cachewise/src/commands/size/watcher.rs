@@ -1,5 +1,6 @@
 //! A thread that takes accesses from the probe and simulates memories with them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,8 +19,12 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The memory around is looked at this often: a short program has some too.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// This number of full batches in turn fills half of the ring: more comes than is simulated in time.
-const TOO_MANY: usize = 8;
+/// If more accesses than this wait, more comes than is simulated in time: 32 MiB. A short program, or one that shares its
+/// CPUs with others, is simulated after its end, without a sample.
+const MOST_WAITING: usize = 1 << 19;
+
+/// Accesses that are simulated before the ring is emptied again.
+const AT_ONCE: usize = 4096;
 
 /// A simulation that runs beside the watched processes.
 pub struct Watcher {
@@ -44,6 +49,8 @@ pub struct Seen {
 
 struct Work {
     accesses: Accesses,
+    /// Accesses that were taken from the ring and not yet simulated.
+    waiting: VecDeque<cachewise_probe::Access>,
     estimator: Estimator,
     policy: Policy,
     /// Requested sizes, with the memory that each is of.
@@ -79,6 +86,7 @@ impl Watcher {
         let now = Instant::now();
         let work = Work {
             accesses,
+            waiting: VecDeque::new(),
             estimator,
             policy,
             given,
@@ -110,29 +118,45 @@ impl Work {
         loop {
             // Asked before the ring is emptied: what came until then is in it.
             let is_last = stop.load(Ordering::Acquire);
-            if !is_last {
+            if !is_last && self.waiting.is_empty() {
                 self.accesses.wait(INTERVAL);
             }
-            let mut full = 0;
-            loop {
-                self.accesses.read(&mut batch)?;
-                for access in &batch {
-                    self.estimator.access(&simulated(access));
-                }
-                self.follow_rate()?;
-                self.look_at_the_clock()?;
-                if batch.len() < Accesses::BATCH {
-                    break;
-                }
-                full += 1;
-                if full == TOO_MANY {
-                    full = 0;
-                    self.estimator.lower_rate();
-                }
+            self.take(&mut batch)?;
+            if self.waiting.len() > MOST_WAITING {
+                self.estimator.lower_rate();
+                let rate = self.estimator.rate();
+                let is_sampled = |access: &cachewise_probe::Access| {
+                    let end = access.first + access.pages;
+                    (access.first..end).any(|page| rate.has(access.file, page))
+                };
+                self.waiting.retain(is_sampled);
             }
+            self.simulate(AT_ONCE);
+            self.follow_rate()?;
+            self.look_at_the_clock()?;
             if is_last {
+                self.simulate(usize::MAX);
                 return self.seen();
             }
+        }
+    }
+
+    /// Empties the ring.
+    fn take(&mut self, batch: &mut Vec<cachewise_probe::Access>) -> Result<(), Error> {
+        loop {
+            self.accesses.read(batch)?;
+            self.waiting.extend(batch.iter().copied());
+            if batch.len() < Accesses::BATCH || self.waiting.len() > 2 * MOST_WAITING {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Simulates the next accesses, `most` of them at most.
+    fn simulate(&mut self, most: usize) {
+        let now = most.min(self.waiting.len());
+        for access in self.waiting.drain(..now) {
+            self.estimator.access(&simulated(&access));
         }
     }
 
@@ -152,6 +176,7 @@ impl Work {
             .is_some_and(|time| self.began.elapsed() >= time)
         {
             self.warm_up = None;
+            self.simulate(usize::MAX);
             self.began = Instant::now();
             self.before = self.accesses.requested()?.0;
             self.estimator.start();
