@@ -17,7 +17,7 @@ pub struct Copies {
     pub own_memory_bytes: u64,
     /// Pages of the file that were compared.
     pub compared_pages: u64,
-    /// Those of them whose data the process has in its own memory: at least so many.
+    /// Those of them whose data the process has in its own memory, a lower bound.
     pub copied_pages: u64,
 }
 

@@ -34,7 +34,7 @@ const TIME: Duration = Duration::from_secs(3);
 
 /// Compares the files of these processes with their memory, and adds what it finds to the interval.
 ///
-/// What may not be read is noted.
+/// A note names each process whose memory cannot be read.
 pub fn fill(interval: &mut Interval, kernel: &Kernel, pids: impl IntoIterator<Item = u32>) {
     let end = Instant::now() + TIME;
     let own = std::process::id();

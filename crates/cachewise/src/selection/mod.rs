@@ -70,7 +70,7 @@ impl Selection {
         self.pid.map(|_| "--pid").or_else(|| self.named.option())
     }
 
-    /// What is selected, in words; `None` for the whole machine.
+    /// The selection in words; `None` for the whole machine.
     pub fn text(&self) -> Option<String> {
         let named = &self.named;
         let pid = self.pid.map(|pid| format!("process {pid}"));

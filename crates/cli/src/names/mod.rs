@@ -64,8 +64,10 @@ impl Place {
 pub struct Namer {
     state: RuntimeState,
     containers: HashMap<String, Known>,
-    /// Pods by UID.
+    /// Pods by UID, those of podman by id.
     pods: HashMap<String, String>,
+    /// Pods of podman without a name, and when they were looked up.
+    nameless: HashMap<String, (Missing, Instant)>,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Namer {
             state: RuntimeState::of(root),
             containers: HashMap::new(),
             pods: HashMap::new(),
+            nameless: HashMap::new(),
         }
     }
 
@@ -100,6 +103,26 @@ impl Namer {
         let mut pods = HashMap::new();
         for group in groups {
             let shape = Shape::of(group);
+            if let Some(id) = shape.pod.as_ref().filter(|pod| shape::is_id(pod)) {
+                let named = pods.get(id).or_else(|| self.pods.get(id)).cloned();
+                let retries = self
+                    .nameless
+                    .get(id)
+                    .is_none_or(|(_, time)| time.elapsed() >= RETRY_AFTER);
+                match named
+                    .map(Ok)
+                    .or_else(|| retries.then(|| state.pod(id, shape.user)))
+                {
+                    Some(Ok(name)) => {
+                        self.nameless.remove(id);
+                        pods.insert(id.clone(), name);
+                    }
+                    Some(Err(missing)) => {
+                        self.nameless.insert(id.clone(), (missing, Instant::now()));
+                    }
+                    None => {}
+                }
+            }
             let Some(container) = shape.container else {
                 continue;
             };
@@ -123,6 +146,9 @@ impl Namer {
             }
             containers.insert(container.id.to_owned(), known);
         }
+        // Those that are still there were looked up again.
+        self.nameless
+            .retain(|_, (_, time)| time.elapsed() < NAMES_LAST);
         self.containers = containers;
         self.pods = pods;
     }
@@ -138,7 +164,11 @@ impl Namer {
         if let Some(uid) = &shape.pod {
             names.pod = match self.pods.get(uid) {
                 Some(pod) => Measured::Exact(pod.clone()),
-                None => Measured::unknown(Reason::RuntimeStateNotFound),
+                None => {
+                    let missing = self.nameless.get(uid).map(|(missing, _)| *missing);
+                    let not_found = Missing::Unknown(Reason::RuntimeStateNotFound);
+                    Measured::Missing(missing.unwrap_or(not_found))
+                }
             };
         }
         let Some(container) = shape.container else {
@@ -297,13 +327,51 @@ mod tests {
         assert_eq!(
             found[0].pod,
             Measured::not_offered(Reason::NotInRuntimeState),
-            "podman keeps its pods elsewhere"
+            "its files do not say whether there is a pod"
         );
         assert_eq!(
             found[0].unit,
             Measured::not_offered(Reason::NoUnit),
             "systemd did not make the group"
         );
+    }
+
+    #[test]
+    fn pods_of_podman_have_the_names_of_its_database() {
+        let (pod, container) = ("ab".repeat(32), "cd".repeat(32));
+        let groups = [
+            format!("/libpod_parent/{pod}"),
+            format!("/libpod_parent/{pod}/libpod-{container}"),
+        ];
+        let groups = groups.each_ref().map(String::as_str);
+        for database in ["libpod/bolt_state.db", "db.sql"] {
+            let root = tempfile::tempdir().expect("a directory for the test");
+            let storage = root.path().join("var/lib/containers/storage");
+            let found = names(root.path(), &groups[..1]);
+            let unknown = Measured::unknown(Reason::RuntimeStateNotFound);
+            assert_eq!(found[0].pod, unknown, "there is no state");
+            let containers = storage.join("vfs-containers");
+            let spec = containers.join(&container).join("userdata/config.json");
+            let database = storage.join(database);
+            for path in [&spec, &database] {
+                let parent = path.parent().expect("it is below the root");
+                std::fs::create_dir_all(parent).expect("the directory is made");
+            }
+            std::fs::write(&spec, "{}").expect("the file is written");
+            let list = format!(r#"[{{"id": "{container}", "names": ["web"]}}]"#);
+            std::fs::write(containers.join("containers.json"), list).expect("the file is written");
+            let mut bytes = vec![0xff, 0, 1, 2];
+            bytes.extend(format!(r#"{{"id":"{pod}","name":"shop","namespace":""}}"#).bytes());
+            std::fs::write(&database, &bytes).expect("the file is written");
+            let found = names(root.path(), &groups);
+            let shown: Vec<_> = found.iter().map(GroupNames::shown).collect();
+            let exact = |name: &str| Measured::Exact(name.to_owned());
+            assert_eq!(
+                shown,
+                [exact("shop"), exact("shop/web")],
+                "pod and container"
+            );
+        }
     }
 
     #[test]

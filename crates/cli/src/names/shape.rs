@@ -6,6 +6,7 @@
 //! | systemd | `/system.slice/nginx.service`, `/user.slice/user-1000.slice/session-3.scope` |
 //! | Docker | `/docker/ID`, `/system.slice/docker-ID.scope` |
 //! | podman | `/libpod_parent/libpod-ID`, `/machine.slice/libpod-ID.scope` |
+//! | podman's pods | `/libpod_parent/POD`, `machine-libpod_pod_POD.slice` |
 //! | containerd | `/NAMESPACE/ID`, `nerdctl-ID.scope`, `cri-containerd-ID.scope`, `SLICE:cri-containerd:ID` |
 //! | CRI-O | `crio-ID.scope`, `crio-ID` |
 //! | Kubernetes | `/kubepods/burstable/podUID/ID`, `kubepods-burstable-podUID.slice`, UID with `_` for `-` |
@@ -23,7 +24,7 @@ pub(crate) struct Shape<'a> {
     /// The systemd unit.
     pub(crate) unit: Option<&'a str>,
     pub(crate) container: Option<Container<'a>>,
-    /// The UID of the Kubernetes pod.
+    /// The UID of the Kubernetes pod, or the id of podman's.
     pub(crate) pod: Option<String>,
     /// The user whose service manager made the group.
     pub(crate) user: Option<u32>,
@@ -50,10 +51,15 @@ impl<'a> Shape<'a> {
             if UNITS.iter().any(|kind| part.ends_with(kind)) {
                 shape.unit = Some(part);
             }
-            if let Some((id, is_name)) = container(part, above) {
-                shape.container = Some(Container { id, is_name, end });
+            let of_podman = pod_of_podman(part, above);
+            match container(part, above) {
+                Some((id, is_name)) if of_podman.is_none() => {
+                    shape.container = Some(Container { id, is_name, end });
+                }
+                _ => {}
             }
-            shape.pod = pod(part, &group[..end]).or(shape.pod);
+            let of_podman = of_podman.map(str::to_owned);
+            shape.pod = of_podman.or_else(|| pod(part, &group[..end])).or(shape.pod);
             shape.user = user(part).or(shape.user);
             above = part;
         }
@@ -71,12 +77,23 @@ fn container<'a>(part: &'a str, above: &str) -> Option<(&'a str, bool)> {
     }
     let name = part.strip_suffix(".scope").unwrap_or(part);
     let (runtime, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
-    let is_id = id.len() == ID_DIGITS
-        && id
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     // The monitor of podman and CRI-O is in a group of its own, outside of the container.
-    (is_id && !runtime.ends_with("conmon")).then_some((id, false))
+    (is_id(id) && !runtime.ends_with("conmon")).then_some((id, false))
+}
+
+/// Whether this is the id of a container, or of a pod of podman.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == ID_DIGITS && text.bytes().all(is_digit)
+}
+
+/// The id of the pod of podman whose group has this name.
+fn pod_of_podman<'a>(part: &'a str, above: &str) -> Option<&'a str> {
+    let id = match part.strip_suffix(".slice") {
+        Some(slice) => slice.rsplit_once("-libpod_pod_")?.1,
+        None => Some(part).filter(|_| above == "libpod_parent")?,
+    };
+    is_id(id).then_some(id)
 }
 
 /// The UID of the pod whose group has this name.
@@ -162,6 +179,32 @@ mod tests {
             assert_eq!(&path[..container.end], own, "{group}: its own group");
             let pod = group.contains("kubepods").then(|| UID.to_owned());
             assert_eq!(shape.pod, pod, "{group}: the pod");
+        }
+    }
+
+    #[test]
+    fn pods_of_podman_are_found_by_their_id() {
+        let pod = "8".repeat(64);
+        for above in [
+            format!("/libpod_parent/{pod}"),
+            format!("/machine.slice/machine-libpod_pod_{pod}.slice"),
+            format!(
+                "/user.slice/user-1000.slice/user@1000.service/user.slice/user-libpod_pod_{pod}.slice"
+            ),
+        ] {
+            let shape = Shape::of(&above);
+            assert_eq!(shape.pod.as_ref(), Some(&pod), "{above}");
+            assert_eq!(shape.container, None, "{above}: is no container");
+            for inside in [format!("libpod-{ID}"), format!("libpod-{ID}.scope")] {
+                let group = format!("{above}/{inside}");
+                let shape = Shape::of(&group);
+                assert_eq!(shape.pod.as_ref(), Some(&pod), "{group}");
+                assert_eq!(
+                    shape.container.map(|container| container.id),
+                    Some(ID),
+                    "{group}"
+                );
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! | containerd | `io.containerd.runtime.v2.task/NAMESPACE/ID/config.json` | annotations of Kubernetes and nerdctl |
 //! | podman, CRI-O | `DRIVER-containers/ID/userdata/config.json` of the storage | annotations of Kubernetes |
 //! | podman | `DRIVER-containers/containers.json` there | names |
+//! | podman | `libpod/bolt_state.db` or `db.sql` there | names of pods |
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -29,6 +30,9 @@ const CONTAINERD: [&str; 4] = [
 const NAMESPACES: [&str; 3] = ["k8s.io", "default", "moby"];
 const STORAGE: [&str; 2] = ["var/lib/containers/storage", "run/containers/storage"];
 const DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
+
+/// Databases of podman below its storage, with its pods: BoltDB before version 5, then SQLite.
+const DATABASES: [&str; 3] = ["libpod/bolt_state.db", "db.sql", "db.sql-wal"];
 
 /// The container of a pod's namespaces, by the name that Kubernetes gives it.
 const SANDBOX: &str = "POD";
@@ -157,6 +161,32 @@ impl Reading<'_> {
         }))
     }
 
+    /// The name of a pod of podman by its id.
+    ///
+    /// A database has the JSON text of a pod's settings in one piece, at least its beginning: podman writes the id and the
+    /// name first. A pod is never renamed, so a copy that is no longer in use has the right name too.
+    ///
+    /// # Errors
+    /// The reason why it is unknown.
+    pub(crate) fn pod(&self, id: &str, user: Option<u32>) -> Result<String, Missing> {
+        let state = self.state;
+        let mut why = Reason::RuntimeStateNotFound;
+        for directory in state.directories(&state.storage, user, ".local/share/containers/storage")
+        {
+            for database in DATABASES {
+                match bytes(&directory.join(database)) {
+                    Ok(database) => match name_of_pod(&database, id) {
+                        Some(name) => return Ok(name),
+                        None => why = Reason::NotInRuntimeState,
+                    },
+                    Err(true) => return Err(Missing::Unknown(Reason::RuntimeStateDenied)),
+                    Err(false) => {}
+                }
+            }
+        }
+        Err(Missing::Unknown(why))
+    }
+
     /// The name of a container in a list of the storage.
     fn listed(&mut self, list: PathBuf, id: &str) -> Option<String> {
         let names = self.lists.entry(list).or_insert_with_key(|list| {
@@ -170,6 +200,20 @@ impl Reading<'_> {
         });
         names.get(id).cloned()
     }
+}
+
+/// The name behind a pod's id in a database of podman.
+fn name_of_pod(database: &[u8], id: &str) -> Option<String> {
+    let beginning = format!("{{\"id\":\"{id}\",\"name\":\"").into_bytes();
+    let place = database
+        .windows(beginning.len())
+        .position(|bytes| bytes == beginning)?;
+    let name = &database[place + beginning.len()..];
+    let end = name.iter().position(|byte| *byte == b'"')?;
+    let name = std::str::from_utf8(&name[..end]).ok()?;
+    // The names that podman accepts.
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (!name.is_empty() && name.bytes().all(is_allowed)).then(|| name.to_owned())
 }
 
 fn of_docker(config: &Value) -> Found {
@@ -252,13 +296,18 @@ fn json(path: &Path) -> Result<Value, bool> {
     serde_json::from_str(&text(path)?).map_err(|_| false)
 }
 
-/// A file as text. Users may have put anything in the place of their own state: the file is
-/// opened without side effects, and its size is limited.
+/// A file as text.
 fn text(path: &Path) -> Result<String, bool> {
+    String::from_utf8(bytes(path)?).map_err(|_| false)
+}
+
+/// A whole file. Users may have put anything in the place of their own state: the file is
+/// opened without side effects, and its size is limited.
+fn bytes(path: &Path) -> Result<Vec<u8>, bool> {
     let file = open_quietly(path).map_err(|error| error.kind() == ErrorKind::Denied)?;
-    let mut text = String::new();
-    match file.take(LARGEST).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
+    let mut bytes = Vec::new();
+    match file.take(LARGEST).read_to_end(&mut bytes) {
+        Ok(_) => Ok(bytes),
         Err(_) => Err(false),
     }
 }

@@ -143,6 +143,9 @@ fn is_of_need(cause: EvictionCause) -> bool {
 /// A program in a control group, all of whose processes share the blame; or a process of unknown program.
 type Party<'a> = (Option<&'a str>, Option<&'a str>, Option<u64>);
 
+/// Processes by their start, with the pages that they evicted.
+type Processes<'a> = HashMap<u64, (&'a Culprit, u64)>;
+
 fn party<'a>(command: Option<&'a str>, group: Option<&'a str>, started: Option<u64>) -> Party<'a> {
     match program(command) {
         Some(program) => (Some(program), group, None),
@@ -162,7 +165,7 @@ fn main_culprit<'a>(
     evictions: &[&'a Eviction],
     all: u64,
 ) -> Option<(Blame<'a>, Count)> {
-    let mut sums: HashMap<Party<'a>, (HashMap<u64, (&Culprit, u64)>, u64)> = HashMap::new();
+    let mut sums: HashMap<Party<'a>, (Processes<'a>, u64)> = HashMap::new();
     let others = evictions.iter().filter(|eviction| !eviction.own);
     for (culprit, pages) in others.filter_map(|one| Some((one.culprit.as_ref()?, one.pages))) {
         let text = |text: &'a Measured<String>| text.as_ref().known().map(String::as_str);

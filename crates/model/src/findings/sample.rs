@@ -109,7 +109,7 @@ pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
     }
 }
 
-/// A process with copies of so many of 256 compared pages of a file.
+/// A process with copies of this number of 256 compared pages of a file.
 pub(crate) fn copies(path: &str, resident: u64, copied: u64) -> Copies {
     Copies {
         pid: 9,

@@ -280,8 +280,10 @@ fn is_below(root: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use cachewise_model::{CgroupRow, Exit, System};
     use clap::Parser;
+
+    use super::*;
 
     #[derive(Parser)]
     struct Typed {
@@ -294,36 +296,41 @@ mod tests {
         Picked::of(&Typed::parse_from(words).selection).expect("an option")
     }
 
+    fn reads(number: u64) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadRequests, number);
+        ledger
+    }
+
     /// A shell (7) with a child (8), another process (9), and all others; three groups.
     fn sample() -> Interval {
         let mut interval = cachewise_recording::example();
-        let row = interval.processes[0].clone();
-        let process = |pid: Option<u32>, ppid: u32, command: &str, group: &str| {
-            let mut row = row.clone();
-            (row.pid, row.ppid) = (pid, Measured::Exact(ppid));
-            row.command = Measured::Exact(command.into());
-            row.cgroup = Measured::Exact(group.into());
-            row.ledger = Ledger::default();
-            row.ledger
-                .set(Counter::ReadRequests, u64::from(pid.unwrap_or(0)));
-            row
+        let process = |pid: Option<u32>, ppid: u32, command: &str, group: &str| ProcessRow {
+            pid,
+            started: Measured::Exact(1),
+            ppid: Measured::Exact(ppid),
+            command: Measured::Exact(command.into()),
+            cgroup: Measured::Exact(group.into()),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Exact(0.5),
+            device_read_bytes: Measured::Exact(0),
+            device_write_bytes: Measured::Exact(0),
+            ledger: reads(pid.unwrap_or(0).into()),
         };
         interval.processes = vec![
             process(Some(8), 7, "cat", "/system.slice/web.service/worker"),
             process(Some(7), 1, "sh -c build", "/system.slice/web.service"),
             process(Some(9), 1, "db", "/db"),
         ];
-        let group = interval.cgroups[0].clone();
-        let group = |path: &str, unit: Measured<String>, reads: u64| {
-            let mut row = group.clone();
-            row.path = Measured::Exact(path.into());
-            row.names = GroupNames {
+        let group = |path: &str, unit: Measured<String>, number: u64| CgroupRow {
+            path: Measured::Exact(path.into()),
+            names: GroupNames {
                 unit,
                 ..GroupNames::none()
-            };
-            row.ledger = Ledger::default();
-            row.ledger.set(Counter::ReadRequests, reads);
-            row
+            },
+            ledger: reads(number),
+            system: System::default(),
+            memory_limit_path: Measured::not_offered(Reason::NotMeasured),
         };
         let web = || Measured::Exact("web.service".to_owned());
         interval.cgroups = vec![

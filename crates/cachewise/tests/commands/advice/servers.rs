@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fault::{Amount, Fault, Subject};
+use super::fault::{Amount, Fault, Subject, note};
 use super::healthy::stays_healthy;
 use super::kit::*;
 use super::memory::{too_small, with_room};
