@@ -23,6 +23,7 @@ use crate::row::{Row, Subject};
 use crate::run::{Run, Surroundings};
 use crate::source::{Backend, Source};
 use crate::sparse::SparseFields;
+use crate::stacks::Stacks;
 use crate::system::System;
 use crate::{Count, Measured};
 
@@ -59,6 +60,8 @@ pub struct Interval {
     pub uses: Vec<ProcessFileUse>,
     /// Evicted pages of the files, by cause and process.
     pub evictions: Vec<Eviction>,
+    /// Code that waited for storage or evicted pages; `None` where it was not requested.
+    pub stacks: Option<Stacks>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
     /// The command or process that was watched; `None` if it was the machine or a part of it.
@@ -94,6 +97,7 @@ impl Interval {
             devices: Vec::new(),
             uses: Vec::new(),
             evictions: Vec::new(),
+            stacks: None,
             lost: Vec::new(),
             run: None,
         }

@@ -7,7 +7,7 @@ use cachewise_tui::ViewKind;
 use clap::Args;
 
 use crate::commands::top::kind_of_row;
-use crate::options::{LabelFile, Output, fail_if, parse_columns};
+use crate::options::{LabelFile, Output, StackFiles, fail_if, parse_columns};
 
 /// `cachewise report`.
 #[derive(Debug, Args)]
@@ -23,6 +23,7 @@ use crate::options::{LabelFile, Output, fail_if, parse_columns};
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
     cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
     cachewise report night.rec --series --of cgroups -o jsonl\n  \
+    cachewise report app.rec --flamegraph flame.svg\n  \
     cachewise report --compare before.json after.json"
 )]
 pub struct Report {
@@ -64,6 +65,8 @@ pub struct Report {
     /// Step through time on the terminal.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub tui: bool,
+    #[command(flatten)]
+    pub stack_files: StackFiles,
     #[command(flatten)]
     pub labels: LabelFile,
     #[command(flatten)]
