@@ -600,7 +600,7 @@ mod tests {
             },
         };
         let lost = lost(&snapshot);
-        // Contradictions are found in the rows; `size` alone has accesses, and `run --stacks` stacks.
+        // Contradictions are found in the rows; `size` alone has accesses, and `--stacks` stacks.
         let of_rows = |kind: &&str| !["accesses", "contradictions", "stacks"].contains(kind);
         let kinds: Vec<&str> = Lost::KINDS
             .iter()

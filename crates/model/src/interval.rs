@@ -24,6 +24,7 @@ use crate::row::{Row, Subject};
 use crate::run::{Run, Surroundings};
 use crate::source::{Backend, Source};
 use crate::sparse::SparseFields;
+use crate::stacks::Stacks;
 use crate::system::System;
 use crate::{Count, Measured};
 
@@ -62,6 +63,8 @@ pub struct Interval {
     pub evictions: Vec<Eviction>,
     /// Files whose data processes have in their own memory too; empty where it was not looked for.
     pub copies: Vec<Copies>,
+    /// Code that waited for storage or evicted pages; `None` where it was not requested.
+    pub stacks: Option<Stacks>,
     /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
     /// The command or process that was watched; `None` if it was the machine or a part of it.
@@ -98,6 +101,7 @@ impl Interval {
             uses: Vec::new(),
             evictions: Vec::new(),
             copies: Vec::new(),
+            stacks: None,
             lost: Vec::new(),
             run: None,
         }

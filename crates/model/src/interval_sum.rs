@@ -10,6 +10,7 @@ use crate::eviction::{Eviction, EvictionKey};
 use crate::interval::{Interval, ProcessFileUse};
 use crate::lost::Lost;
 use crate::parts::{CgroupRow, DeviceRow, FileNumber, FileRow, ProcessRow};
+use crate::stack_sum::StackPlaces;
 
 impl Interval {
     /// Adds the next interval: counts are summed by process, file, group and device; gauges and
@@ -84,6 +85,7 @@ struct Places {
     devices: HashMap<String, usize>,
     uses: HashMap<(Option<usize>, usize), usize>,
     evictions: HashMap<EvictionKey, usize>,
+    stacks: StackPlaces,
     lost: HashMap<&'static str, usize>,
 }
 
@@ -152,6 +154,12 @@ impl Places {
                 eviction.own |= later.own;
             },
         );
+        if let Some(later) = later.stacks {
+            let stacks = whole.stacks.get_or_insert_default();
+            for stack in later.stacks {
+                self.stacks.add(stacks, stack);
+            }
+        }
         join(
             &mut whole.lost,
             &mut self.lost,

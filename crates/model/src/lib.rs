@@ -80,6 +80,7 @@ mod shown;
 mod sizing;
 mod source;
 mod sparse;
+mod stack_sum;
 mod stacks;
 mod statistics;
 mod system;

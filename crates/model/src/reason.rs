@@ -202,6 +202,8 @@ reasons! {
 
     /// The kernel's buffer of stacks was full, or the table of stacks. `lost` counts them.
     StackLost, "stack_lost", "the stack was lost";
+    /// The recording keeps the heaviest stacks of a sample. Of others it keeps the function, and sums up the rest.
+    StacksSummedUp, "stacks_summed_up", "lighter stacks, summed up";
     /// The event happened outside of system calls and faults: at the completion of an io_uring request.
     OutsideCall, "outside_call", "the event belongs to no call of a thread";
     /// A kernel thread such as kswapd has no user stack.
@@ -214,6 +216,8 @@ reasons! {
     MappingsGone, "mappings_gone", "the process ended before its mappings were read";
     /// The address is in no mapped file: a JIT compiler made the code. A perf map names it (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof).
     NotInFile, "not_in_file", "code in no file, and no perf map names it";
+    /// The function is the interpreter's. CPython 3.12 and later names those of scripts with PYTHONPERFSUPPORT=1.
+    Interpreter, "interpreter", "a function of the interpreter: the script's own is unknown";
     /// Outer calls are beyond the 16 KiB of the stack that the probe copies.
     StackTooDeep, "stack_too_deep", "outer calls are beyond the copied part of the stack";
     /// The unwind information of a file is missing or malformed, and its code keeps no frame pointer.

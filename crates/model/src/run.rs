@@ -8,7 +8,6 @@ use crate::law::Law;
 use crate::measured::{Count, Measured, NOT_MEASURED};
 use crate::parts::CgroupRow;
 use crate::reason::Reason;
-use crate::stacks::Stacks;
 
 /// A command that ran, or a process that was followed, during an interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +34,6 @@ pub struct Run {
     pub row_laws: Vec<Law>,
     /// The run repeated with a warm cache; `None` where it was not requested.
     pub verification: Option<Verification>,
-    /// Code that waited for storage or evicted pages; `None` where it was not requested.
-    pub stacks: Option<Stacks>,
 }
 
 /// A run that was repeated with its files in the page cache, to compare its time with the prediction.
@@ -72,7 +69,6 @@ impl Run {
             groups_above: Vec::new(),
             row_laws: Vec::new(),
             verification: None,
-            stacks: None,
         }
     }
 }

@@ -122,6 +122,21 @@ pub struct Frame {
     pub unknown: Option<Reason>,
 }
 
+impl Frame {
+    /// Whether a JIT compiler made its code.
+    #[must_use]
+    pub fn is_in_no_file(&self) -> bool {
+        self.module.is_none() && !self.is_kernel
+    }
+
+    /// Whether the function is as exact a place as can be: with a line; without one where a JIT compiler or an interpreter
+    /// has the function.
+    fn is_place(&self) -> bool {
+        let has_no_line = self.is_in_no_file() || self.unknown == Some(Reason::Interpreter);
+        self.function.is_some() && (self.line.is_some() || has_no_line)
+    }
+}
+
 /// A stack with its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
@@ -138,15 +153,15 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// The program's own function that waits: the innermost one with a line that is not of a language's library. Where
-    /// none has a line, the innermost one with a name outside such libraries; else the innermost call outside of them; else
-    /// the innermost one of all.
+    /// The program's own function that waits: the innermost one with a line that is not of a language's library; functions
+    /// of scripts and of JIT compilers need no line. Where there is none, the innermost one with a name outside such
+    /// libraries; else the innermost call outside of them; else the innermost one of all.
     #[must_use]
     pub fn own(&self) -> Option<&Frame> {
         let mut user = self.frames.iter().filter(|frame| !frame.is_kernel);
         let mut own = user.clone().filter(|frame| !frame.is_library);
         own.clone()
-            .find(|frame| frame.function.is_some() && frame.line.is_some())
+            .find(|frame| frame.is_place())
             .or_else(|| own.clone().find(|frame| frame.function.is_some()))
             .or_else(|| own.next())
             .or_else(|| user.next())
@@ -242,6 +257,7 @@ mod tests {
         Frame {
             function: Some(function.to_owned()),
             line,
+            module: Some("/bin/program".into()),
             is_library,
             ..Frame::default()
         }
@@ -281,6 +297,20 @@ mod tests {
             Some("load"),
             "without lines the innermost of the program"
         );
+        let script = Frame {
+            module: None,
+            ..frame("app.load", None, false)
+        };
+        let script = stack(
+            vec![
+                frame("run", None, false),
+                script,
+                frame("main", Some(3), false),
+            ],
+            1,
+        );
+        let own = script.own().and_then(|frame| frame.function.as_deref());
+        assert_eq!(own, Some("app.load"), "a script's function has no line");
         let library = stack(vec![frame("pread", None, true)], 1);
         assert!(library.own().is_some(), "a library's rather than none");
     }

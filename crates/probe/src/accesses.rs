@@ -1,16 +1,14 @@
 //! Accesses one by one: a ring buffer, and the sample of blocks of pages that goes through it.
 
 use std::mem::{offset_of, size_of};
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cachewise_units::Pages;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::Error;
 use crate::record::Raw;
+use crate::ring::Ring;
 use crate::skeleton::types;
 
 /// The numbers of access.h.
@@ -23,6 +21,8 @@ const LOST: u32 = 3;
 pub(crate) const EVERY_BLOCK: u64 = 1 << 32;
 
 const BATCH: usize = 16_384;
+
+const OPERATION: &str = "read the ring of accesses";
 
 /// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +75,8 @@ pub struct AccessReader {
 
 /// The accesses of watched processes. Another thread may read it than the probe's.
 pub struct Accesses {
-    ring: RingBuffer<'static>,
-    /// The callback of the ring adds to it.
-    arrived: Arc<Mutex<Vec<Access>>>,
+    ring: Ring<Access>,
     sample: MapHandle,
-    // Dropped last: the ring is in it.
-    _map: MapHandle,
 }
 
 impl std::fmt::Debug for Accesses {
@@ -91,32 +87,13 @@ impl std::fmt::Debug for Accesses {
 
 impl Accesses {
     pub(crate) fn open(map: MapHandle, sample: MapHandle) -> Result<Self, Error> {
-        let arrived = Arc::new(Mutex::new(Vec::with_capacity(BATCH)));
-        let inbox = Arc::clone(&arrived);
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&map, move |bytes| {
-            inbox
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(parse(bytes));
-            0
-        })
-        .map_err(map_error)?;
-        Ok(Accesses {
-            ring: ring.build().map_err(map_error)?,
-            arrived,
-            sample,
-            _map: map,
-        })
+        let ring = Ring::open(map, BATCH, OPERATION, parse)?;
+        Ok(Accesses { ring, sample })
     }
 
     /// Waits until a quarter of the ring is full, and at most so long.
     pub fn wait(&self, longest: Duration) {
-        // SAFETY: the descriptor is open as long as the ring, which outlives this call.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let longest = Timespec::try_from(longest).ok();
-        // Interrupted or not: the caller reads what has come.
-        let _ = poll(&mut [PollFd::new(&ring, PollFlags::IN)], longest.as_ref());
+        self.ring.wait(longest);
     }
 
     /// Replaces `accesses` by those that have come, in the order of their CPUs' turns; at most [`Accesses::BATCH`] at once.
@@ -124,14 +101,7 @@ impl Accesses {
     /// # Errors
     /// [`Error::Map`] if the ring cannot be read.
     pub fn read(&self, accesses: &mut Vec<Access>) -> Result<(), Error> {
-        accesses.clear();
-        let read = self.ring.consume_raw_n(BATCH);
-        if read < 0 {
-            return Err(map_error(libbpf_rs::Error::from_raw_os_error(-read)));
-        }
-        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(accesses, &mut arrived);
-        Ok(())
+        self.ring.read(accesses)
     }
 
     /// Accesses that one call of [`Accesses::read`] returns at most.
@@ -207,7 +177,7 @@ fn parse(bytes: &[u8]) -> Option<Access> {
 
 fn map_error(source: libbpf_rs::Error) -> Error {
     Error::Map {
-        operation: "read the ring of accesses",
+        operation: OPERATION,
         source: source.into(),
     }
 }

@@ -37,7 +37,7 @@
 //! - `probe`: the attached probe and its snapshots
 //! - `intervals`: state between snapshots that each cover an interval of their own
 //! - `record`: structures of the kernel as bytes
-//! - `table`: reading whole maps
+//! - `table`: reading whole maps; `ring`: reading a ring buffer in batches
 //! - [`accesses`]: accesses one by one, from another ring buffer
 //! - [`stacks`]: stacks of tasks that wait or evict, from a third ring buffer
 //! - `names`: records of files from the ring buffer
@@ -65,6 +65,7 @@ mod offer;
 pub mod options;
 mod probe;
 mod record;
+mod ring;
 mod skeleton;
 pub mod snapshot;
 pub mod stacks;
@@ -81,6 +82,7 @@ pub use census::Census;
 pub use error::{BpfError, Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::{Part, Probe};
+pub use ring::RingWaiter;
 pub use snapshot::{
     Change, Culprit, Eviction, FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row,
     Snapshot,

@@ -1,20 +1,21 @@
 //! Stacks of tasks at events that wait for storage, and at evictions: a ring buffer of records, and of their weights.
 
 use std::mem::{offset_of, size_of};
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cachewise_model::StackKind;
-use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use libbpf_rs::MapHandle;
 
 use crate::error::Error;
 use crate::record::Raw;
+use crate::ring::{Ring, RingWaiter};
 use crate::skeleton::types;
 
 /// Records that one reading returns at most: 16 KiB each.
 const BATCH: usize = 64;
+
+/// Lower ids name no stack (`ledger.h`).
+const NO_STACKS: u64 = 2;
 
 /// The address space of a process: another one once it replaces its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,6 +94,14 @@ pub struct StackWeight {
     pub weight: i64,
 }
 
+impl StackWeight {
+    /// Whether the probe sent its stack, or tried to.
+    #[must_use]
+    pub const fn has_stack(&self) -> bool {
+        self.id >= NO_STACKS
+    }
+}
+
 /// A record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackRecord {
@@ -117,11 +126,7 @@ pub struct StackRest {
 
 /// The stacks of watched tasks. Another thread may read them than the probe's.
 pub struct Stacks {
-    ring: RingBuffer<'static>,
-    /// The callback of the ring adds to it.
-    arrived: Arc<Mutex<Vec<StackRecord>>>,
-    // Dropped last: the ring is in it.
-    _map: MapHandle,
+    ring: Ring<StackRecord>,
 }
 
 impl std::fmt::Debug for Stacks {
@@ -132,32 +137,22 @@ impl std::fmt::Debug for Stacks {
 
 impl Stacks {
     pub(crate) fn open(map: MapHandle) -> Result<Self, Error> {
-        let arrived = Arc::new(Mutex::new(Vec::with_capacity(BATCH)));
-        let inbox = Arc::clone(&arrived);
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&map, move |bytes| {
-            inbox
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(parse(bytes));
-            0
-        })
-        .map_err(map_error)?;
-        Ok(Stacks {
-            ring: ring.build().map_err(map_error)?,
-            arrived,
-            _map: map,
-        })
+        let ring = Ring::open(map, BATCH, "read the ring of stacks", parse)?;
+        Ok(Stacks { ring })
     }
 
     /// Waits for the first stack of an address space or of newly mapped code, until an eighth of the ring is full, and at
     /// most so long.
     pub fn wait(&self, longest: Duration) {
-        // SAFETY: the descriptor is open as long as the ring, which outlives this call.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let longest = Timespec::try_from(longest).ok();
-        // Interrupted or not: the caller reads what has come.
-        let _ = poll(&mut [PollFd::new(&ring, PollFlags::IN)], longest.as_ref());
+        self.ring.wait(longest);
+    }
+
+    /// The same for a thread that shares the stacks with another one.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if there are too many open files.
+    pub fn waiter(&self) -> Result<RingWaiter, Error> {
+        self.ring.waiter()
     }
 
     /// Replaces `records` by those that have come; at most [`Stacks::BATCH`] at once.
@@ -165,14 +160,7 @@ impl Stacks {
     /// # Errors
     /// [`Error::Map`] if the ring cannot be read.
     pub fn read(&self, records: &mut Vec<StackRecord>) -> Result<(), Error> {
-        records.clear();
-        let read = self.ring.consume_raw_n(BATCH);
-        if read < 0 {
-            return Err(map_error(libbpf_rs::Error::from_raw_os_error(-read)));
-        }
-        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(records, &mut arrived);
-        Ok(())
+        self.ring.read(records)
     }
 
     /// Records that one call of [`Stacks::read`] returns at most.
@@ -280,11 +268,4 @@ pub(crate) fn weights(table: &[[i64; 3]; 6]) -> Vec<StackWeight> {
     })
     .filter(|weight| weight.weight != 0)
     .collect()
-}
-
-fn map_error(source: libbpf_rs::Error) -> Error {
-    Error::Map {
-        operation: "read the ring of stacks",
-        source: source.into(),
-    }
 }

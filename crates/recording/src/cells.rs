@@ -9,9 +9,11 @@ use std::time::Duration;
 use cachewise_model::{
     CgroupRow, Count, Counter, Culprit, DeviceRow, Eviction, EvictionCause, Exit, FileNumber,
     FileRow, GroupNames, Interval, Ledger, Lost, Measured, Missing, NOT_APPLICABLE, ProcessRow,
-    Reason, System,
+    Reason, Stack, StackKind, Stacks, System, Weight,
 };
+use cachewise_units::{Bytes, Pages};
 
+use crate::calls::{self, MOST_CALLS};
 use crate::columns::TableLayout;
 use crate::names::{NamesIn, NamesOut};
 use crate::sample::Sample;
@@ -97,6 +99,7 @@ impl<'a> RowOut<'a> {
         self.number(nanoseconds(sample.suspended));
         self.count(interval.device_read_bytes);
         self.count(interval.device_write_bytes);
+        self.number(interval.stacks.is_some().into());
         self.ledger(&interval.ledger);
         self.system(&interval.system);
         self.cells
@@ -183,6 +186,22 @@ impl<'a> RowOut<'a> {
         self.string(culprit.map_or(&kernel, |culprit| &culprit.command));
         self.number(row.own.into());
         self.number(row.pages);
+        self.cells
+    }
+
+    pub(crate) fn stack(mut self, row: &Stack) -> Vec<Cell> {
+        let cut = match row.frames.len() > MOST_CALLS {
+            true => Some(Reason::StackTooDeep),
+            false => row.cut,
+        };
+        let calls = calls::encoded(&row.frames, self.names);
+        self.text(Measured::Exact(row.kind.id().as_bytes()));
+        self.text(Measured::Exact(row.command.as_bytes()));
+        self.count(cut.map_or(Measured::Exact(0), Measured::unknown));
+        self.text(Measured::Exact(&calls));
+        self.number(row.weight.pages.0);
+        self.number(row.weight.bytes.0);
+        self.number(nanoseconds(row.weight.waited));
         self.cells
     }
 
@@ -294,6 +313,7 @@ impl RowIn<'_> {
         let suspended = Duration::from_nanos(self.number());
         let device_read_bytes = self.count()?;
         let device_write_bytes = self.count()?;
+        let has_stacks = self.number() != 0;
         let ledger = self.ledger()?;
         Ok(Sample {
             interval: Interval {
@@ -302,6 +322,7 @@ impl RowIn<'_> {
                 system: self.system()?,
                 device_read_bytes,
                 device_write_bytes,
+                stacks: has_stacks.then(Stacks::default),
                 ..Interval::new(Arc::default(), format!("{time:.3}"))
             },
             suspended,
@@ -409,6 +430,27 @@ impl RowIn<'_> {
             own: self.number() != 0,
             pages: self.number(),
         })
+    }
+
+    /// `None`: at an event of a later version.
+    pub(crate) fn stack(mut self) -> Result<Option<Stack>, Malformed> {
+        let kind = self.known()?;
+        let command = self.known()?;
+        let cut = self.count()?.missing().map(Missing::reason);
+        let calls = self.name(|names, number| calls::decoded(names.text(number)?, names))?;
+        let weight = Weight {
+            pages: Pages(self.number()),
+            bytes: Bytes(self.number()),
+            waited: Duration::from_nanos(self.number()),
+        };
+        let kind = StackKind::ALL.into_iter().find(|known| known.id() == kind);
+        Ok(kind.map(|kind| Stack {
+            kind,
+            command,
+            frames: calls.known().unwrap_or_default(),
+            cut,
+            weight,
+        }))
     }
 
     pub(crate) fn lost(mut self) -> Result<Lost, Malformed> {

@@ -37,6 +37,8 @@ impl Encoder {
         let time: jiff::Timestamp = (interval.time.parse())
             .map_err(|error| ErrorKind::Sample(format!("the sample's time: {error}")))?;
         let names = &mut self.names;
+        let stacks = interval.stacks.as_ref();
+        let stacks = stacks.map_or(&[][..], |stacks| &stacks.stacks);
         let rows = RowKind::ALL.map(|which| match which {
             RowKind::Machine => vec![RowOut::new(names).machine(sample, time.as_millisecond())],
             RowKind::Process => rows(&interval.processes, |row| RowOut::new(names).process(row)),
@@ -45,6 +47,7 @@ impl Encoder {
             RowKind::Device => rows(&interval.devices, |row| RowOut::new(names).device(row)),
             RowKind::Lost => rows(&interval.lost, |row| RowOut::new(names).lost(row)),
             RowKind::Eviction => rows(&interval.evictions, |row| RowOut::new(names).eviction(row)),
+            RowKind::Stack => rows(stacks, |row| RowOut::new(names).stack(row)),
         });
         self.names.tell(out);
         for ((which, table), rows) in RowKind::ALL.iter().zip(&mut self.tables).zip(&rows) {
@@ -123,6 +126,12 @@ fn add(interval: &mut Interval, which: RowKind, row: RowIn<'_>) -> Result<(), Ma
                 return Err(Malformed("the evicted pages belong to no file"));
             }
             interval.evictions.push(eviction);
+        }
+        RowKind::Stack => {
+            // An event of a later version has no kind here.
+            if let Some(stack) = row.stack()? {
+                interval.stacks.get_or_insert_default().stacks.push(stack);
+            }
         }
     }
     Ok(())

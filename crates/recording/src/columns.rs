@@ -21,10 +21,11 @@ pub(crate) enum RowKind {
     Device,
     Lost,
     Eviction,
+    Stack,
 }
 
 impl RowKind {
-    pub(crate) const ALL: [RowKind; 7] = [
+    pub(crate) const ALL: [RowKind; 8] = [
         RowKind::Machine,
         RowKind::Process,
         RowKind::File,
@@ -32,6 +33,7 @@ impl RowKind {
         RowKind::Device,
         RowKind::Lost,
         RowKind::Eviction,
+        RowKind::Stack,
     ];
 
     fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl RowKind {
             RowKind::Device => "device",
             RowKind::Lost => "lost",
             RowKind::Eviction => "eviction",
+            RowKind::Stack => "stack",
         }
     }
 
@@ -54,6 +57,7 @@ impl RowKind {
             RowKind::File => 3,
             RowKind::Cgroup | RowKind::Device | RowKind::Lost => 1,
             RowKind::Eviction => 5,
+            RowKind::Stack => 4,
         }
     }
 
@@ -66,6 +70,7 @@ impl RowKind {
                 "suspended_nanoseconds",
                 "device_read_bytes",
                 "device_write_bytes",
+                "has_stacks",
             ],
             RowKind::Process => &[
                 "pid",
@@ -111,11 +116,20 @@ impl RowKind {
                 "culprit_uses_file",
                 "evicted_pages",
             ],
+            RowKind::Stack => &[
+                "event",
+                "command",
+                "cut",
+                "calls",
+                "pages",
+                "bytes",
+                "waited_nanoseconds",
+            ],
         }
     }
 
     const fn has_ledger(self) -> bool {
-        !matches!(self, RowKind::Lost | RowKind::Eviction)
+        !matches!(self, RowKind::Lost | RowKind::Eviction | RowKind::Stack)
     }
 
     const fn has_system(self) -> bool {

@@ -34,11 +34,12 @@
 //! - `spreads`: minimum, maximum, percentiles; `summary`: a whole recording as one interval, with statistics.
 //! - `frame`, `window`: frames in a file; `varint`; `names`: texts stored once.
 //! - `codec`: samples as differences; `table`: rows as differences; `columns`: the columns by name; `cells`:
-//!   rows as cells.
+//!   rows as cells; `calls`: the calls of a stack as a text.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+mod calls;
 mod cells;
 mod codec;
 mod columns;

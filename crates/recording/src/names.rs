@@ -88,17 +88,19 @@ impl NamesIn {
 
     /// A reason; [`Reason::OtherReason`] for the text of another version.
     pub(crate) fn reason(&self, number: u64) -> Result<Reason, Malformed> {
-        let text = std::str::from_utf8(self.text(number)?);
-        Ok(text
-            .ok()
-            .and_then(Reason::find)
-            .unwrap_or(Reason::OtherReason))
+        Ok(reason(self.text(number)?))
     }
 
     pub(crate) fn clear(&mut self) {
         self.texts.clear();
         self.bytes = 0;
     }
+}
+
+/// The reason with this code; [`Reason::OtherReason`] for that of another version.
+pub(crate) fn reason(text: &[u8]) -> Reason {
+    let text = std::str::from_utf8(text).ok();
+    text.and_then(Reason::find).unwrap_or(Reason::OtherReason)
 }
 
 #[cfg(test)]

@@ -15,8 +15,11 @@ const MANY: Missing = Missing::NotOffered(Reason::SummedUp);
 /// More control groups, or devices, are not kept by name; then the least active have no row.
 const MOST_GROUPS: usize = 1024;
 
+/// Stacks of each event that are kept at least.
+const FEWEST_STACKS: usize = 64;
+
 /// Keeps the `top` most active processes and files, each list the most active first, and sums up
-/// the others in one more row. Drops idle rows and the pairs of process and file.
+/// the others in one more row. Keeps the `top` heaviest stacks of each event, and 64 at least. Drops idle rows and the pairs of process and file.
 pub fn reduce(interval: &mut Interval, top: usize) {
     interval.uses.clear();
     interval.processes.retain(|row| {
@@ -50,6 +53,10 @@ pub fn reduce(interval: &mut Interval, top: usize) {
         no_file,
     );
     cut_evictions(interval, &files, top);
+    let page = interval.page().get();
+    if let Some(stacks) = &mut interval.stacks {
+        stacks.reduce(top.max(FEWEST_STACKS), page);
+    }
     for_groups(&mut interval.cgroups, |row| activity(&row.ledger));
     for_groups(&mut interval.devices, |row| activity(&row.ledger));
 }

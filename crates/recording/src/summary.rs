@@ -173,6 +173,7 @@ impl Sums {
             whole.processes.len(),
             whole.files.len(),
             whole.cgroups.len(),
+            (whole.stacks.as_ref()).map_or(0, |stacks| stacks.stacks.len()),
         ];
         // Sums up the least active processes and files, and drops the least active control groups.
         self.sum = Some(match rows.into_iter().any(|rows| rows > MOST_PARTS) {

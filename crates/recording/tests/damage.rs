@@ -36,7 +36,7 @@ fn recorded(path: &Path) -> (Vec<u8>, Vec<usize>) {
 
 fn gaps(path: &Path, range: Range) -> Vec<Gap> {
     let mut reader = Reader::open(path).expect("it can be opened");
-    let nothing = |_: &Sample, _: Option<&Gap>| Ok::<(), cachewise_recording::Error>(());
+    let nothing = |_: &mut Sample, _: Option<&Gap>| Ok::<(), cachewise_recording::Error>(());
     let summary = summarize(&mut reader, range, nothing).expect("it can be read");
     summary.expect("there are samples").gaps
 }

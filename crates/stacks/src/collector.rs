@@ -1,4 +1,4 @@
-//! Takes records while a program runs, and makes the stacks of the report at its end.
+//! Takes records while programs run, and makes the stacks of a report or of an interval.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -11,11 +11,12 @@ use cachewise_units::{Bytes, Pages};
 use framehop::x86_64::CacheX86_64;
 
 use crate::address::Address;
+use crate::interpreter;
 use crate::library;
 use crate::module::Modules;
-use crate::perf_map::PerfMap;
+use crate::rest::Rest;
 use crate::space::Space;
-use crate::symbols::{self, Names};
+use crate::symbols::Symbols;
 use crate::table::{Key, Sum, Table};
 use crate::unwind::{Calls, unwind};
 
@@ -24,6 +25,9 @@ const MAX_SPACES: usize = 1024;
 
 /// Processes whose users are kept.
 const MAX_USERS: usize = 16_384;
+
+/// Named addresses that are kept from one interval to the next.
+const MAX_NAMES: usize = 262_144;
 
 /// Functions through which the kernel calls the probe: no part of what a task does.
 const OF_THE_PROBE: [&str; 5] = [
@@ -43,6 +47,8 @@ pub struct Collector {
     users: HashMap<u32, u32>,
     cache: CacheX86_64,
     table: Table,
+    symbols: Symbols,
+    rest: Rest,
 }
 
 impl std::fmt::Debug for Collector {
@@ -62,13 +68,15 @@ impl Collector {
             users: HashMap::new(),
             cache: CacheX86_64::new(),
             table: Table::default(),
+            symbols: Symbols::default(),
+            rest: Rest::default(),
         }
     }
 
     /// Takes a record. Its process is looked at now, so that the sooner it is taken, the more is known of it.
     pub fn take(&mut self, record: &StackRecord) {
         match record {
-            StackRecord::Weight(weight) => self.table.weigh(weight),
+            StackRecord::Weight(weight) => self.table.weigh(&self.rest.corrected(weight)),
             StackRecord::Sample(sample) => {
                 let key = self.key(sample);
                 self.table.enter(sample.id, key);
@@ -76,18 +84,27 @@ impl Collector {
         }
     }
 
-    /// Takes the weights that no record has, after the last record.
+    /// Takes the weights so far that no record has, after the records.
     pub fn take_rest(&mut self, rest: &StackRest) {
-        for weight in &rest.evicted {
+        let added = self.rest.added(rest);
+        for weight in &added.evicted {
             self.table.weigh(weight);
         }
-        for weight in &rest.outside_calls {
+        for weight in &added.outside_calls {
             self.table.weigh_unknown(weight, Reason::OutsideCall);
         }
-        for weight in &rest.lost {
+        for weight in &added.lost {
             self.table.weigh_unknown(weight, Reason::StackLost);
         }
-        self.table.lost += rest.lost_stacks;
+        self.table.lost += added.lost_stacks;
+    }
+
+    /// Takes the weights of tasks that evict and whose stack was lost, after the last [`Collector::take_rest`]: the kernel
+    /// counts them elsewhere once such a task has evicted by another call.
+    pub fn take_last(&mut self, rest: &StackRest) {
+        for weight in rest.evicted.iter().filter(|weight| !weight.has_stack()) {
+            self.table.weigh(weight);
+        }
     }
 
     fn key(&mut self, sample: &StackSample) -> Key {
@@ -139,30 +156,47 @@ impl Collector {
         unwind(space, &mut self.cache, sample)
     }
 
-    /// Names all calls; also returns the number of stacks that were lost.
-    #[must_use]
-    pub fn finish(self) -> (Stacks, u64) {
-        let lost = self.table.lost;
-        let stacks: Vec<(Key, Sum)> = self.table.into_stacks().collect();
+    /// Names the calls of the stacks since the last time; also returns the number of stacks that were lost since.
+    ///
+    /// # Cost
+    /// Each address is looked up once. The first one in a file reads its symbols and, for lines, its debug information.
+    pub fn drain(&mut self) -> (Stacks, u64) {
+        let lost = std::mem::take(&mut self.table.lost);
+        let stacks = self.table.drain();
         let addresses: BTreeSet<Address> = stacks
             .iter()
             .flat_map(|(key, _)| key.addresses.iter().copied())
             .collect();
-        let names = symbols::look_up(&addresses, &self.modules, |pid| {
-            let user = self.users.get(&pid)?;
-            Some(PerfMap::of(&self.kernel, pid, *user))
-        });
-        let stacks = stacks.into_iter().map(|(key, sum)| named(key, sum, &names));
-        let stacks = stacks.filter(|stack| !stack.weight.is_nothing()).collect();
+        let (kernel, users) = (&self.kernel, &self.users);
+        let user = |pid: u32| users.get(&pid).copied();
+        self.symbols
+            .look_up(&addresses, &self.modules, kernel, user);
+        let stacks = stacks
+            .into_iter()
+            .map(|(key, sum)| named(key, sum, &self.symbols));
+        let stacks = stacks.collect();
+        if self.modules.are_nearly_full() || self.symbols.len() > MAX_NAMES {
+            self.begin_anew();
+        }
+        self.cache = CacheX86_64::new();
         (Stacks { stacks }, lost)
+    }
+
+    /// Closes all files, of which some may be deleted since. Weights that are still awaited lose their stack.
+    fn begin_anew(&mut self) {
+        self.modules = Modules::default();
+        self.spaces.clear();
+        self.users.clear();
+        self.table = Table::default();
+        self.symbols = Symbols::default();
     }
 }
 
-fn named(key: Key, sum: Sum, names: &Names) -> Stack {
+fn named(key: Key, sum: Sum, symbols: &Symbols) -> Stack {
     let calls = key
         .addresses
         .iter()
-        .filter_map(|address| names.get(address));
+        .filter_map(|address| symbols.frames(address));
     let mut frames: Vec<Frame> = calls.flatten().cloned().collect();
     let is_of_the_probe = |frame: &Frame| {
         frame.is_kernel
@@ -173,6 +207,7 @@ fn named(key: Key, sum: Sum, names: &Names) -> Stack {
     let own = frames.iter().rposition(is_of_the_probe);
     frames.drain(..own.map_or(0, |last| last + 1));
     library::mark(&mut frames);
+    interpreter::mark(&mut frames);
     let positive = |sum: i64| u64::try_from(sum).unwrap_or(0);
     Stack {
         kind: key.kind,

@@ -17,6 +17,9 @@ use object::read::{Object, ObjectSection, ObjectSegment, ReadCache};
 /// Files that are kept open at most; a process may have 1024 descriptors.
 const MAX_FILES: usize = 400;
 
+/// Files that are known at most when an interval ends, open or not.
+const MANY_FILES: usize = 300;
+
 /// Unwind information of one file that is read at most.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
 
@@ -47,6 +50,11 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
+    /// Whether the files of the next interval may not find room.
+    pub(crate) fn are_nearly_full(&self) -> bool {
+        self.all.len() > MANY_FILES
+    }
+
     pub(crate) fn get(&self, number: u32) -> Option<&Module> {
         self.all.get(number as usize)
     }

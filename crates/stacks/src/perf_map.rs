@@ -15,28 +15,41 @@ const MAX_BYTES: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct PerfMap {
     functions: Vec<(Range<u64>, String)>,
+    /// Inode number, length and time of its file.
+    read: Option<(u64, u64, (i64, i64))>,
 }
 
 impl PerfMap {
-    /// Reads the map of a process of this user: in its own view while it runs, else in ours. A file of another user may be a
-    /// link by which root would show a file that this user may not read.
-    pub(crate) fn of(kernel: &Kernel, pid: u32, user: u32) -> PerfMap {
+    /// Reads the map of a process of this user where it has changed: in its own view while it runs, else in ours. A file of
+    /// another user may be a link by which root would show a file that this user may not read.
+    pub(crate) fn refresh(&mut self, kernel: &Kernel, pid: u32, user: u32) {
         let inner = kernel.innermost_pid(pid).unwrap_or(pid);
         let paths: [PathBuf; 2] = [
             kernel.root_of(pid).join(format!("tmp/perf-{inner}.map")),
             Path::new("/tmp").join(format!("perf-{pid}.map")),
         ];
-        let read = |path: &PathBuf| {
-            let mut file = open_quietly(path).ok()?;
+        let open = |path: &PathBuf| {
+            let file = open_quietly(path).ok()?;
             let found = file.metadata().ok()?;
-            if !found.is_file() || found.uid() != user || found.len() > MAX_BYTES {
-                return None;
-            }
-            let mut text = Vec::new();
-            file.by_ref().take(MAX_BYTES).read_to_end(&mut text).ok()?;
-            Some(PerfMap::parse(&String::from_utf8_lossy(&text)))
+            let is_map = found.is_file() && found.uid() == user && found.len() <= MAX_BYTES;
+            is_map.then_some((file, found))
         };
-        paths.iter().find_map(read).unwrap_or_default()
+        let Some((mut file, found)) = paths.iter().find_map(open) else {
+            return;
+        };
+        let version = (
+            found.ino(),
+            found.len(),
+            (found.mtime(), found.mtime_nsec()),
+        );
+        if self.read == Some(version) {
+            return;
+        }
+        let mut text = Vec::new();
+        if file.by_ref().take(MAX_BYTES).read_to_end(&mut text).is_ok() {
+            *self = PerfMap::parse(&String::from_utf8_lossy(&text));
+            self.read = Some(version);
+        }
     }
 
     /// Lines of address and size, both hexadecimal, and a name that may have blanks.
@@ -54,7 +67,14 @@ impl PerfMap {
         let mut functions: Vec<_> = text.lines().filter_map(parse_line).collect();
         // Of code that took the place of other code the later line holds: sorting keeps their order.
         functions.sort_by_key(|(range, _)| range.start);
-        PerfMap { functions }
+        PerfMap {
+            functions,
+            read: None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.functions.len()
     }
 
     /// The function at an address.

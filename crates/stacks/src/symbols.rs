@@ -7,72 +7,142 @@ use std::path::PathBuf;
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Elf, Kernel as KernelSource, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use cachewise_kstat::Kernel;
 use cachewise_model::{Frame, Reason};
 
 use crate::address::Address;
 use crate::module::Modules;
 use crate::perf_map::PerfMap;
 
-/// The calls at each address: more than one where functions are inlined, the innermost first.
-pub(crate) type Names = HashMap<Address, Vec<Frame>>;
+/// Functions of perf maps that are kept from one interval to the next.
+const MAX_FUNCTIONS: usize = 500_000;
 
-/// Looks up all of these addresses; `perf_map` has that of a process.
-pub(crate) fn look_up(
-    addresses: &BTreeSet<Address>,
-    modules: &Modules,
-    perf_map: impl Fn(u32) -> Option<PerfMap>,
-) -> Names {
-    let mut in_files: HashMap<u32, Vec<u64>> = HashMap::new();
-    let mut bare: HashMap<u32, Vec<u64>> = HashMap::new();
-    let mut in_kernel = Vec::new();
-    for address in addresses {
-        match *address {
-            Address::InFile(number, at) => in_files.entry(number).or_default().push(at),
-            Address::Bare(pid, at) => bare.entry(pid).or_default().push(at),
-            Address::Kernel(at) => in_kernel.push(at),
+/// The calls at each address: more than one where functions are inlined, the innermost first.
+#[derive(Default)]
+pub(crate) struct Symbols {
+    names: HashMap<Address, Vec<Frame>>,
+    /// By process.
+    perf_maps: HashMap<u32, PerfMap>,
+}
+
+impl Symbols {
+    pub(crate) fn frames(&self, address: &Address) -> Option<&Vec<Frame>> {
+        self.names.get(address)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Looks up those of these addresses that are new; `user` has that of a process.
+    pub(crate) fn look_up(
+        &mut self,
+        addresses: &BTreeSet<Address>,
+        modules: &Modules,
+        kernel: &Kernel,
+        user: impl Fn(u32) -> Option<u32>,
+    ) {
+        let mut in_files: HashMap<u32, Vec<u64>> = HashMap::new();
+        let mut bare: HashMap<u32, Vec<u64>> = HashMap::new();
+        let mut in_kernel = Vec::new();
+        for address in addresses {
+            match *address {
+                // A JIT compiler may have made other code there meanwhile.
+                Address::Bare(pid, at) => bare.entry(pid).or_default().push(at),
+                _ if self.names.contains_key(address) => {}
+                Address::InFile(number, at) => in_files.entry(number).or_default().push(at),
+                Address::Kernel(at) => in_kernel.push(at),
+            }
         }
-    }
-    let symbolizer = Symbolizer::new();
-    let mut names = Names::new();
-    for (number, addresses) in in_files {
-        let module = modules.get(number);
-        let file = module.and_then(|module| module.file.as_ref());
-        // The open file: its path may lead elsewhere by now, or nowhere.
-        let link = file.map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let found = link.and_then(|link| {
-            let source = Source::Elf(Elf::new(link));
-            let found = symbolizer.symbolize(&source, Input::VirtOffset(&addresses));
-            found.ok()
-        });
-        let path = module.map(|module| module.path.clone());
-        let frames = frames_of(&addresses, found, path.as_ref(), false);
-        names.extend(frames.map(|(at, frames)| (Address::InFile(number, at), frames)));
-    }
-    if !in_kernel.is_empty() {
-        let source = Source::Kernel(KernelSource {
-            vmlinux: MaybeDefault::None,
-            debug_syms: false,
-            ..KernelSource::default()
-        });
-        let found = symbolizer
-            .symbolize(&source, Input::AbsAddr(&in_kernel))
-            .ok();
-        let frames = frames_of(&in_kernel, found, None, true);
-        names.extend(frames.map(|(at, frames)| (Address::Kernel(at), frames)));
-    }
-    for (pid, addresses) in bare {
-        let map = perf_map(pid).unwrap_or_default();
-        for at in addresses {
-            let function = map.find(at).map(str::to_owned);
-            let frame = Frame {
-                unknown: function.is_none().then_some(Reason::NotInFile),
-                function,
-                ..Frame::default()
+        if !in_files.is_empty() || !in_kernel.is_empty() {
+            self.name_files(in_files, in_kernel, modules);
+        }
+        for (pid, addresses) in bare {
+            let Some(user) = user(pid) else {
+                let frames = addresses.iter().map(|at| (*at, unnamed()));
+                self.enter_bare(pid, frames.collect());
+                continue;
             };
-            names.insert(Address::Bare(pid, at), vec![frame]);
+            let map = self.perf_maps.entry(pid).or_default();
+            map.refresh(kernel, pid, user);
+            let frames = addresses.iter().map(|at| {
+                let frame = map.find(*at).map_or_else(unnamed, jit_frame);
+                (*at, frame)
+            });
+            let frames = frames.collect();
+            self.enter_bare(pid, frames);
+        }
+        let functions: usize = self.perf_maps.values().map(PerfMap::len).sum();
+        if functions > MAX_FUNCTIONS {
+            self.perf_maps.clear();
         }
     }
-    names
+
+    fn enter_bare(&mut self, pid: u32, frames: Vec<(u64, Frame)>) {
+        let named = frames.into_iter();
+        self.names
+            .extend(named.map(|(at, frame)| (Address::Bare(pid, at), vec![frame])));
+    }
+
+    fn name_files(
+        &mut self,
+        in_files: HashMap<u32, Vec<u64>>,
+        in_kernel: Vec<u64>,
+        modules: &Modules,
+    ) {
+        // Dropped at the end: it maps the files.
+        let symbolizer = Symbolizer::new();
+        for (number, addresses) in in_files {
+            let module = modules.get(number);
+            let file = module.and_then(|module| module.file.as_ref());
+            // The open file: its path may lead elsewhere by now, or nowhere.
+            let link = file.map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let found = link.and_then(|link| {
+                let source = Source::Elf(Elf::new(link));
+                let found = symbolizer.symbolize(&source, Input::VirtOffset(&addresses));
+                found.ok()
+            });
+            let path = module.map(|module| module.path.clone());
+            let frames = frames_of(&addresses, found, path.as_ref(), false);
+            let named = frames.map(|(at, frames)| (Address::InFile(number, at), frames));
+            self.names.extend(named);
+        }
+        if !in_kernel.is_empty() {
+            let source = Source::Kernel(KernelSource {
+                vmlinux: MaybeDefault::None,
+                debug_syms: false,
+                ..KernelSource::default()
+            });
+            let found = symbolizer
+                .symbolize(&source, Input::AbsAddr(&in_kernel))
+                .ok();
+            let frames = frames_of(&in_kernel, found, None, true);
+            let named = frames.map(|(at, frames)| (Address::Kernel(at), frames));
+            self.names.extend(named);
+        }
+    }
+}
+
+/// A call in code that no perf map names.
+fn unnamed() -> Frame {
+    Frame {
+        unknown: Some(Reason::NotInFile),
+        ..Frame::default()
+    }
+}
+
+/// A call of a perf map's function. CPython writes `py::FUNCTION:FILE`.
+fn jit_frame(name: &str) -> Frame {
+    let python = name.strip_prefix("py::");
+    let (function, file) = match python.and_then(|name| name.split_once(':')) {
+        Some((function, file)) => (function, Some(PathBuf::from(file))),
+        None => (name, None),
+    };
+    Frame {
+        function: Some(function.to_owned()),
+        file,
+        ..Frame::default()
+    }
 }
 
 fn frames_of<'a>(
@@ -120,4 +190,22 @@ fn calls(symbol: &Sym<'_>) -> Vec<Frame> {
         .map(|inlined| frame(&inlined.name, inlined.code_info.as_ref(), true))
         .chain([frame(&symbol.name, symbol.code_info.as_deref(), false)])
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jit_frame_has_function_and_file_of_a_python_script() {
+        let frame = jit_frame("py::Index.load:/srv/app/index.py");
+        assert_eq!(frame.function.as_deref(), Some("Index.load"));
+        assert_eq!(frame.file, Some("/srv/app/index.py".into()));
+        let frame = jit_frame("LazyCompile:*load /srv/a.js:3");
+        assert_eq!(
+            frame.function.as_deref(),
+            Some("LazyCompile:*load /srv/a.js:3"),
+            "as it is"
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! Equal stacks, added up in bounded memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use cachewise_model::{Reason, StackKind};
 use cachewise_probe::{StackUnit, StackWeight};
@@ -12,6 +12,9 @@ const MAX_STACKS: usize = 16_384;
 
 /// Samples whose weights are still awaited.
 const MAX_AWAITED: usize = 262_144;
+
+/// The latest samples, whose stacks stay when the table is half full at the end of an interval.
+const KEPT_AWAITED: usize = 4096;
 
 /// A stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -97,16 +100,66 @@ impl Table {
         index
     }
 
-    /// Every stack with its weight.
-    pub(crate) fn into_stacks(self) -> impl Iterator<Item = (Key, Sum)> {
-        let sums = self.sums;
-        self.stacks
-            .into_iter()
-            .map(move |(key, index)| (key, sums[index]))
+    /// Takes the weights out that were added since the last call, and makes room. A negative sum stays, until more is
+    /// added.
+    pub(crate) fn drain(&mut self) -> Vec<(Key, Sum)> {
+        let mut drained = Vec::new();
+        for (key, index) in &self.stacks {
+            let sum = self.sums[*index].take();
+            if !sum.is_nothing() {
+                drained.push((key.clone(), sum));
+            }
+        }
+        if self.stacks.len() > MAX_STACKS / 2 {
+            self.forget_old();
+        }
+        drained
+    }
+
+    /// Removes stacks that no recent sample has.
+    fn forget_old(&mut self) {
+        while self.order.len() > KEPT_AWAITED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.awaited.remove(&oldest);
+        }
+        let kept: HashSet<usize> = self.awaited.values().copied().collect();
+        let mut places = HashMap::new();
+        let mut sums = Vec::new();
+        self.stacks.retain(|_, index| {
+            if !kept.contains(index) {
+                return false;
+            }
+            places.insert(*index, sums.len());
+            sums.push(self.sums[*index]);
+            *index = sums.len() - 1;
+            true
+        });
+        self.sums = sums;
+        for index in self.awaited.values_mut() {
+            *index = places[index];
+        }
     }
 }
 
 impl Sum {
+    fn is_nothing(&self) -> bool {
+        (self.pages, self.bytes, self.nanoseconds) == (0, 0, 0)
+    }
+
+    /// The part that is more than zero; the other one stays.
+    fn take(&mut self) -> Sum {
+        let positive = Sum {
+            pages: self.pages.max(0),
+            bytes: self.bytes.max(0),
+            nanoseconds: self.nanoseconds.max(0),
+        };
+        self.pages -= positive.pages;
+        self.bytes -= positive.bytes;
+        self.nanoseconds -= positive.nanoseconds;
+        positive
+    }
+
     fn add(&mut self, weight: &StackWeight) {
         let sum = match weight.unit {
             StackUnit::Pages => &mut self.pages,
@@ -148,9 +201,50 @@ mod tests {
         for weight in [pages(10, 4), pages(11, 3), pages(11, -1), pages(12, 5)] {
             table.weigh(&weight);
         }
-        let mut sums: Vec<i64> = table.into_stacks().map(|(_, sum)| sum.pages).collect();
+        assert_eq!(drained(&mut table), [5, 6], "two stacks, by their calls");
+    }
+
+    fn drained(table: &mut Table) -> Vec<i64> {
+        let drained = table.drain().into_iter();
+        let mut sums: Vec<i64> = drained.map(|(_, sum)| sum.pages).collect();
         sums.sort_unstable();
-        assert_eq!(sums, [5, 6], "two stacks, by their calls");
+        sums
+    }
+
+    #[test]
+    fn drain_has_the_weights_since_the_last_one() {
+        let mut table = Table::default();
+        table.enter(10, key(1));
+        table.weigh(&pages(10, 4));
+        assert_eq!(drained(&mut table), [4]);
+        assert_eq!(drained(&mut table), [0; 0], "nothing since");
+        table.weigh(&pages(10, -3));
+        assert_eq!(drained(&mut table), [0; 0], "too much was drained");
+        table.weigh(&pages(10, 5));
+        assert_eq!(drained(&mut table), [2], "sums of all intervals hold");
+    }
+
+    #[test]
+    fn drain_makes_room_and_keeps_the_stacks_of_recent_samples() {
+        let mut table = Table::default();
+        let many = MAX_STACKS as u64;
+        for id in 0..many {
+            table.enter(id, key(id));
+            table.weigh(&pages(id, 1));
+        }
+        assert_eq!(table.drain().len(), MAX_STACKS);
+        assert_eq!(table.stacks.len(), KEPT_AWAITED, "the latest");
+        table.weigh(&pages(many - 1, 7));
+        table.weigh(&pages(0, 5));
+        let late: Vec<(Option<Reason>, i64)> = table
+            .drain()
+            .into_iter()
+            .map(|(key, sum)| (key.cut, sum.pages))
+            .collect();
+        assert!(
+            late.contains(&(None, 7)) && late.contains(&(Some(Reason::StackLost), 5)),
+            "of an old sample the weight stays: {late:?}"
+        );
     }
 
     #[test]
@@ -163,7 +257,7 @@ mod tests {
         }
         table.weigh(&pages(many, 1));
         assert_eq!(table.lost, 10, "those that found no room");
-        let stacks: Vec<(Key, Sum)> = table.into_stacks().collect();
+        let stacks = table.drain();
         assert_eq!(stacks.len(), MAX_STACKS + 1, "one has the rest");
         let sum: i64 = stacks.iter().map(|(_, sum)| sum.pages).sum();
         assert_eq!(sum as u64, many + 1, "nothing is left out");

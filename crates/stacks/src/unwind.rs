@@ -3,7 +3,7 @@
 use cachewise_model::Reason;
 use cachewise_probe::StackSample;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
-use framehop::{Error, Unwinder};
+use framehop::{Error, FrameAddress, Unwinder};
 
 use crate::address::Address;
 use crate::space::Space;
@@ -45,28 +45,47 @@ pub(crate) fn unwind(space: &Space, cache: &mut CacheX86_64, sample: &StackSampl
         beyond |= word.is_none();
         word.ok_or(())
     };
-    let registers = UnwindRegsX86_64::new(sample.ip, sample.sp, sample.bp);
-    let mut frames = space
-        .unwinder
-        .iter_frames(sample.ip, registers, cache, &mut read_stack);
+    let mut registers = UnwindRegsX86_64::new(sample.ip, sample.sp, sample.bp);
     let mut calls = Calls::default();
+    let mut at = FrameAddress::InstructionPointer(sample.ip);
     loop {
-        match frames.next() {
-            Ok(Some(frame)) => {
-                let Some(address) = space.address(frame.address_for_lookup()) else {
-                    calls.cut = Some(Reason::NotUnwound);
-                    calls.left_code = true;
-                    return calls;
-                };
-                if calls.addresses.len() == MAX_CALLS {
-                    calls.cut = Some(Reason::StackTooDeep);
-                    return calls;
-                }
-                calls.addresses.push(address);
+        let Some(address) = space.address(at.address_for_lookup()) else {
+            calls.cut = Some(Reason::NotUnwound);
+            calls.left_code = true;
+            return calls;
+        };
+        if calls.addresses.len() == MAX_CALLS {
+            calls.cut = Some(Reason::StackTooDeep);
+            return calls;
+        }
+        calls.addresses.push(address);
+        let before = registers;
+        let is_code = |caller: u64| space.address(caller - 1).is_some();
+        let next = space
+            .unwinder
+            .unwind_frame(at, &mut registers, cache, &mut read_stack);
+        let leads_on = matches!(next, Ok(Some(caller)) if caller > 0 && is_code(caller));
+        // Without a frame pointer to follow, CPython's trampoline for a script's function can be: it calls the interpreter
+        // with one word on its stack.
+        let trampoline = match address {
+            Address::Bare(..) if !leads_on => read_stack(before.sp() + 8).ok(),
+            _ => None,
+        };
+        let trampoline = trampoline.filter(|caller| {
+            *caller > 0 && matches!(space.address(caller - 1), Some(Address::InFile(..)))
+        });
+        let next = match trampoline {
+            Some(caller) => {
+                registers = UnwindRegsX86_64::new(caller, before.sp() + 16, before.bp());
+                Ok(Some(caller))
             }
-            Ok(None) => return calls,
+            None => next,
+        };
+        match next.map(|caller| caller.map(FrameAddress::from_return_address)) {
+            Ok(Some(Some(caller))) => at = caller,
             // The outermost function has no frame pointer or no caller.
-            Err(Error::CouldNotReadStack(..0x1000) | Error::ReturnAddressIsNull) => return calls,
+            Ok(None | Some(None))
+            | Err(Error::CouldNotReadStack(..0x1000) | Error::ReturnAddressIsNull) => return calls,
             Err(_) => break,
         }
     }

@@ -87,7 +87,7 @@ pub use file_kind::FileKind;
 pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
 pub use limits::allow_open_files;
 pub use mapping::Mapping;
-pub use memory::{limit_heaps, lock_memory};
+pub use memory::{LaterMappings, limit_heaps, lock_memory};
 pub use mincore::{mincore, mincore_tells};
 pub use open::{open_quietly, open_quietly_at, open_to_act};
 pub use overlay::OverlayMount;

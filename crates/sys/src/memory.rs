@@ -12,6 +12,15 @@ const OPERATION: &str = "mlockall";
 const ADVICE: &str =
     "raise RLIMIT_MEMLOCK (ulimit -l unlimited, LimitMEMLOCK=infinity), or have CAP_IPC_LOCK";
 
+/// Which pages of mappings that are made later [`lock_memory`] locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaterMappings {
+    /// All of them: a file that is mapped is read as a whole.
+    Whole,
+    /// Those that are used (Linux 4.4).
+    AsTouched,
+}
+
 /// Keeps all memory of this process in memory, what it has and what it will get, and gets so much of it
 /// now: what is allocated later, up to that, needs nothing from the kernel.
 ///
@@ -25,7 +34,7 @@ const ADVICE: &str =
 ///
 /// # Kernel
 /// Since 2.6; the check that no limit holds needs 4.4.
-pub fn lock_memory(ahead: Bytes) -> Result<(), Error> {
+pub fn lock_memory(ahead: Bytes, later: LaterMappings) -> Result<(), Error> {
     let ahead = usize::try_from(ahead.0).unwrap_or(usize::MAX);
     if !is_free_of_limits() {
         return Err(Error::Denied {
@@ -36,8 +45,16 @@ pub fn lock_memory(ahead: Bytes) -> Result<(), Error> {
         });
     }
     keep_freed_memory();
+    let calls = match later {
+        LaterMappings::Whole => [libc::MCL_CURRENT | libc::MCL_FUTURE, 0],
+        LaterMappings::AsTouched => [libc::MCL_CURRENT, libc::MCL_FUTURE | libc::MCL_ONFAULT],
+    };
+    let calls = calls.into_iter().filter(|flags| *flags != 0);
     // SAFETY: changes where this process's pages are, not what is in them.
-    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
+    if calls
+        .map(|flags| unsafe { libc::mlockall(flags) })
+        .any(|result| result != 0)
+    {
         return Err(Error::Io {
             operation: OPERATION,
             path: None,
@@ -133,7 +150,7 @@ mod tests {
     #[test]
     fn memory_is_locked_or_it_is_said_why_not() {
         if let Some(limit) = std::env::var_os(ASKED) {
-            match lock_memory(Bytes(8 << 20)) {
+            match lock_memory(Bytes(8 << 20), LaterMappings::AsTouched) {
                 Ok(()) => assert!(locked() >= 8 << 10, "8 MiB are there and stay"),
                 Err(error) => {
                     assert_ne!(

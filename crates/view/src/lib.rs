@@ -73,8 +73,8 @@ pub use miss_plot::{miss_svg, miss_text};
 pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use report::{
-    ReportOptions, backend_json, culprit_text, evicted_by, evictions_json, finding_figure,
-    findings_json, folded_text, lost_json, lost_text, write_report,
+    ReportOptions, StackTable, backend_json, culprit_text, evicted_by, evictions_json,
+    finding_figure, findings_json, folded_text, lost_json, lost_text, write_report,
 };
 pub use rows::{RowOptions, RowWriter};
 pub use sheet::{Sheet, SheetCell, SheetColumn, markdown_text};

@@ -168,6 +168,16 @@ function findings(list, reason) {
   byId("findings").replaceChildren(...items);
 }
 
+// The flame graph is a picture that the server draws: now and then again.
+const FLAME_EVERY_MS = 10_000;
+let flameDrawn = performance.now();
+function flame() {
+  const picture = byId("flame");
+  if (!picture || performance.now() - flameDrawn < FLAME_EVERY_MS) return;
+  flameDrawn = performance.now();
+  picture.src = `/flame.svg?at=${Math.round(flameDrawn)}`;
+}
+
 function show(tick) {
   const { point } = tick;
   for (const [id, how] of Object.entries(FIGURES)) {
@@ -184,6 +194,7 @@ function show(tick) {
   for (const id of TABLES) tables[id].set(tick[id], point.elapsed_seconds, tick.reasons[id]);
   findings(tick.findings, tick.reasons.findings);
   exactness(tick);
+  flame();
   say(true, `live, ${clock(tick)}`);
 }
 

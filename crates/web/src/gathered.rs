@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Count, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, Row, Sum};
+use cachewise_model::{
+    Count, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, Row, Stacks, Sum,
+};
 use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
@@ -26,6 +28,8 @@ const FINDINGS_LAST: Duration = Duration::from_secs(5);
 const MOST_ROWS: usize = 1000;
 /// A request before the first tick gets an interval of at least this length.
 const FIRST: Duration = Duration::from_millis(100);
+/// Stacks of each event that are kept whole.
+const MOST_STACKS: usize = 64;
 /// Points of the charts' past.
 const MOST_POINTS: usize = 900;
 
@@ -39,6 +43,8 @@ pub(crate) struct Gathered {
     pub(crate) groups: Groups,
     /// Evicted pages since the start, by the number of the cause.
     pub(crate) evicted: [u64; EvictionCause::ALL.len()],
+    /// Stacks since the start, where they are watched.
+    pub(crate) stacks: Option<Stacks>,
     pending: Option<Interval>,
     window: VecDeque<Interval>,
     /// As JSON.
@@ -63,6 +69,7 @@ impl Gathered {
             options,
             evicted: [0; EvictionCause::ALL.len()],
             totals: None,
+            stacks: None,
             pending: None,
             window: VecDeque::new(),
             points: VecDeque::new(),
@@ -86,6 +93,11 @@ impl Gathered {
         self.failed = None;
         self.options.names.mask(&mut interval);
         interval.uses.clear();
+        if let Some(later) = interval.stacks.take() {
+            let stacks = self.stacks.get_or_insert_default();
+            stacks.append(later);
+            stacks.reduce(MOST_STACKS, interval.page().get());
+        }
         for eviction in &interval.evictions {
             self.evicted[eviction.cause as usize] += eviction.pages;
         }

@@ -38,6 +38,8 @@ pub struct Options {
     pub top_groups: usize,
     /// The policy on file names.
     pub names: Names,
+    /// Stacks are watched, and the page shows them.
+    pub stacks: bool,
     /// The token that clients need.
     pub token: Option<Token>,
     /// Answer `/metrics` without the token.

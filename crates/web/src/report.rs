@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! - [`report_page`], [`ReportPage`]: the page.
-//! - `plots`: which plots there are, and their numbers. `findings`: what is wrong. `tables`: the rest.
+//! - `plots`: which plots there are, and their numbers. `findings`: what is wrong. `stacks`: code that waits. `tables`: the rest.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 mod findings;
 mod page;
 mod plots;
+mod stacks;
 mod tables;
 
 pub use self::page::ReportPage;
@@ -48,7 +49,7 @@ pub fn report_page(page: &ReportPage<'_>) -> String {
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{title}, {begin} - cachewise</title>\n<style>{style}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#numbers\">To the numbers</a>\n\
-         {head}<main>\n{notes}{figures}{findings}{plots}{tables}</main>\n\
+         {head}<main>\n{notes}{figures}{findings}{plots}{stacks}{tables}</main>\n\
          <footer>Made by cachewise {version}. Times are UTC.</footer>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
          <script>{UPLOT}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
@@ -58,6 +59,7 @@ pub fn report_page(page: &ReportPage<'_>) -> String {
         notes = tables::notes(summary),
         figures = tables::figures(summary),
         findings = findings::findings(summary),
+        stacks = stacks::stacks(&summary.total),
         tables = tables::tables(summary),
         version = text(page.version),
     )

@@ -44,6 +44,7 @@ pub(crate) fn options() -> Options {
         collectors: Vec::new(),
         top_groups: 0,
         names: Names::All,
+        stacks: false,
         token: None,
         public_metrics: false,
         hosts: Vec::new(),

@@ -1,11 +1,13 @@
 //! Options that several commands share.
 
 pub mod fail_if;
+mod flame;
 mod labels;
 mod output;
 mod rate;
 mod select;
 
+pub use flame::{OpenStackFiles, StackFiles};
 pub use labels::{FileLabels, LabelFile};
 pub use output::{Color, Columns, Output, parse_columns, parse_file_columns, parse_pid};
 pub use rate::parse_rate;

@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //! - [`Watch`]: the probe and the kernel's own counters, an [`Interval`] at a time.
-//! - `groups`: control groups; `devices`: storage devices.
+//! - `groups`: control groups; `devices`: storage devices; `stacks`: code that waits or evicts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,9 +23,11 @@ use crate::machine;
 use crate::options::FileLabels;
 use devices::Devices;
 use groups::Groups;
+use stacks::StackWatcher;
 
 pub mod devices;
 pub mod groups;
+pub mod stacks;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,8 @@ const OF_THE_MACHINE: Missing = Missing::NotOffered(Reason::CountedForMachine);
 /// Watches the machine, or a part of it, until dropped.
 pub struct Watch {
     kernel: Kernel,
+    // Ends before the probe.
+    stacks: Option<StackWatcher>,
     probe: Option<Probe>,
     /// The machine, and how it is counted.
     source: Arc<Source>,
@@ -82,6 +86,9 @@ impl Watch {
                 let backend = machine::backend(&probe, &kernel);
                 (Some(probe), backend)
             }
+            Err(error) if options.stacks => {
+                bail!("--stacks needs the probe: {}", machine::why_no_probe(error))
+            }
             Err(error) if is_whole => (None, machine::estimates(machine::why_estimates(error))),
             Err(cachewise_probe::Error::NoProcess(pid)) => {
                 bail!("process {pid} has ended before it could be watched");
@@ -99,10 +106,15 @@ impl Watch {
         if let Some(probe) = &mut probe {
             probe.snapshot().context(CANNOT_READ)?;
         }
+        let stacks = match &probe {
+            Some(probe) if options.stacks => Some(StackWatcher::start(probe)?),
+            _ => None,
+        };
         let earlier = Moment::take(&kernel)?;
         Ok(Watch {
             source: Arc::new(machine::source(&kernel, backend)),
             kernel,
+            stacks,
             probe,
             is_whole,
             earlier,
@@ -178,6 +190,9 @@ impl Watch {
                 self.is_whole,
                 &self.kernel,
             );
+        }
+        if let (Some(stacks), Some(probe)) = (&self.stacks, &self.probe) {
+            stacks.fill(&mut interval, probe)?;
         }
         if let Some(labels) = &self.labels {
             labels.apply(&mut interval);

@@ -25,7 +25,8 @@ pub fn trials() -> Vec<Trial> {
         needs_root("killed::stat_of_a_process", || {
             after(&["stat", "-p", "1", "0.05"], Signal::KILL);
         }),
-        needs_root("killed::run", killed_run),
+        needs_root("killed::run", || killed_run(&[])),
+        needs_root("killed::run_with_stacks", killed_run_with_stacks),
         needs_root("killed::follow", killed_follow),
         needs_root("half_way::run", half_way),
         needs_root("held::by_no_program", held_by_no_program),
@@ -73,8 +74,9 @@ fn after(arguments: &[&str], signal: Signal) {
 
 /// A command that runs under a probe until its input ends.
 fn waiting() -> Started {
-    let mut command = cachewise(["run", "-o", "csv=/dev/null", "--", "sh", "-c"]);
+    let mut command = cachewise(["run", "-o", "csv=/dev/null"]);
     command
+        .args(["--", "sh", "-c"])
         .arg("echo $$; read -r _; exit 0")
         .stdin(Stdio::piped());
     Started::of(&mut command)
@@ -109,10 +111,21 @@ impl Drop for Orphan {
     }
 }
 
-fn killed_run() {
+fn killed_run_with_stacks() {
+    let scratch = Scratch::new();
+    let graph = scratch.path("flame.svg");
+    let options = ["--stacks", "--flamegraph", graph.to_str().expect("plain")];
+    killed_run(&options);
+    let left = std::fs::read_dir(scratch.directory()).expect("it is there");
+    assert_eq!(left.count(), 0, "no file, and no temporary one");
+}
+
+fn killed_run(options: &[&str]) {
     // A program that does not notice: it would hold what it inherited for as long as it lives.
-    let mut command = cachewise(["run", "-o", "csv=/dev/null", "--", "sh", "-c"]);
+    let mut command = cachewise(["run", "-o", "csv=/dev/null"]);
     command
+        .args(options)
+        .args(["--", "sh", "-c"])
         .arg("echo $$; exec >&- 2>&-; exec sleep 1000")
         .stdin(Stdio::null());
     let mut started = Started::of(&mut command);

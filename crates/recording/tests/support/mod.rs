@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, GroupNames, Interval,
-    Ledger, Lost, Measured, Missing, ProcessRow, Reason, Source, System,
+    Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileNumber, FileRow, Frame, GroupNames,
+    Interval, Ledger, Lost, Measured, Missing, ProcessRow, Reason, Source, Stack, StackKind,
+    Stacks, System, Weight,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
-use cachewise_units::{Bytes, PageSize};
+use cachewise_units::{Bytes, PageSize, Pages};
 use proptest::prelude::*;
 
 const REASONS: [Reason; 3] = [Reason::NoPermission, Reason::NotCounted, Reason::ByVmstat];
@@ -164,6 +165,47 @@ fn device() -> impl Strategy<Value = DeviceRow> {
 }
 
 /// Any possible interval.
+fn frame() -> impl Strategy<Value = Frame> {
+    let texts = (
+        proptest::option::of("[a-z:<>;]{1,9}"),
+        proptest::option::of("[a-z/]{1,9}"),
+        proptest::option::of("[a-z/]{1,9}"),
+    );
+    let marks = (any::<bool>(), any::<bool>(), any::<bool>());
+    let unknown = proptest::option::of(0..REASONS.len());
+    (texts, proptest::option::of(any::<u32>()), marks, unknown).prop_map(
+        |((function, file, module), line, (is_kernel, is_inlined, is_library), unknown)| Frame {
+            function,
+            file: file.map(PathBuf::from),
+            line,
+            module: module.map(PathBuf::from),
+            is_kernel,
+            is_inlined,
+            is_library,
+            unknown: unknown.map(|reason| REASONS[reason]),
+        },
+    )
+}
+
+fn stack() -> impl Strategy<Value = Stack> {
+    let frames = proptest::collection::vec(frame(), 0..6);
+    let cut = proptest::option::of(0..REASONS.len());
+    let weight = (any::<u64>(), any::<u64>(), any::<u64>());
+    (0..StackKind::ALL.len(), "[a-z]{0,5}", frames, cut, weight).prop_map(
+        |(kind, command, frames, cut, (pages, bytes, nanoseconds))| Stack {
+            kind: StackKind::ALL[kind],
+            command,
+            frames,
+            cut: cut.map(|reason| REASONS[reason]),
+            weight: Weight {
+                pages: Pages(pages),
+                bytes: Bytes(bytes),
+                waited: Duration::from_nanos(nanoseconds),
+            },
+        },
+    )
+}
+
 pub fn interval() -> impl Strategy<Value = Interval> {
     let machine = (0..4_000_000_000_000_i64, any::<u64>(), ledger(), system());
     let parts = (
@@ -172,11 +214,13 @@ pub fn interval() -> impl Strategy<Value = Interval> {
         proptest::collection::vec(cgroup(), 0..3),
         proptest::collection::vec(device(), 0..3),
         proptest::collection::vec(any::<u64>(), 0..2),
+        proptest::option::of(proptest::collection::vec(stack(), 0..4)),
     );
     (machine, count(), count(), parts).prop_map(
         |((time, elapsed, ledger, system), read, written, parts)| {
             let time = jiff::Timestamp::from_millisecond(time).expect("it is in this millennium");
-            let (processes, files, cgroups, devices, lost) = parts;
+            let (processes, files, cgroups, devices, lost, stacks) = parts;
+            let stacks = stacks.map(|stacks| Stacks { stacks });
             let lost = lost.into_iter().map(|count| Lost::new("rows", count));
             Interval {
                 elapsed: Duration::from_nanos(elapsed),
@@ -189,6 +233,7 @@ pub fn interval() -> impl Strategy<Value = Interval> {
                 cgroups,
                 devices,
                 lost: lost.collect(),
+                stacks,
                 ..Interval::new(Arc::new(source()), format!("{time:.3}"))
             }
         },

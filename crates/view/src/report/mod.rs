@@ -21,7 +21,7 @@ mod options;
 mod ranked;
 mod records;
 mod row_checks;
-mod stacks;
+pub(crate) mod stacks;
 pub(crate) mod tables;
 mod text;
 mod times;
@@ -31,6 +31,7 @@ pub use document::{backend_json, findings_json, lost_json};
 pub(crate) use evictions::text as evictions_text;
 pub use evictions::{culprit_text, evicted_by, evictions_json};
 pub use options::ReportOptions;
+pub use stacks::StackTable;
 
 #[cfg(test)]
 pub(crate) mod sample;

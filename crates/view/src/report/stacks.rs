@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use cachewise_model::{Frame, Interval, Place, Stack, StackKind, Stacks, Weight, escaped};
+use cachewise_model::{Frame, Interval, Place, Reason, Stack, StackKind, Stacks, Weight, escaped};
 use serde_json::{Value as Json, json};
 
 use super::options::ReportOptions;
@@ -34,30 +34,85 @@ const COLUMNS: [SheetColumn; 7] = [
     ),
 ];
 
-/// The table of functions; empty if stacks were not requested or nothing waited.
-pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
-    let Some(stacks) = &interval.run().stacks else {
+const TITLE: &str = "code that waits for storage or evicts";
+
+/// The functions of an interval that weigh most.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackTable {
+    /// The title.
+    pub title: &'static str,
+    /// A row for each function, by event.
+    pub sheet: Sheet,
+    /// Number of lighter functions, without a row.
+    pub omitted: usize,
+    /// How to learn the names of functions that the rows do not have.
+    pub hints: Vec<&'static str>,
+}
+
+impl StackTable {
+    /// The `top` functions of each event; `None` if stacks were not requested.
+    #[must_use]
+    pub fn of(interval: &Interval, top: usize) -> Option<StackTable> {
+        let stacks = interval.stacks.as_ref()?;
+        let places = stacks.places(interval.page().get());
+        let mut table = StackTable {
+            title: TITLE,
+            sheet: Sheet::new(&COLUMNS),
+            omitted: 0,
+            hints: Vec::new(),
+        };
+        for kind in StackKind::ALL {
+            let total = stacks.total(kind);
+            let of_kind = places.iter().filter(|place| place.kind == kind);
+            for place in of_kind.clone().take(top) {
+                table.sheet.rows.push(row(place, &total));
+                let hint = interpreter_hint(&place.frame);
+                let hint = hint.filter(|hint| !table.hints.contains(hint));
+                table.hints.extend(hint);
+            }
+            table.omitted += of_kind.skip(top).count();
+        }
+        Some(table)
+    }
+}
+
+/// How to run a script so that its functions have names.
+fn interpreter_hint(frame: &Frame) -> Option<&'static str> {
+    if frame.unknown != Some(Reason::Interpreter) {
+        return None;
+    }
+    let function = frame.function.as_deref().unwrap_or_default();
+    Some(match function {
+        name if name.starts_with("_Py") => {
+            "Python 3.12 and later names the functions of scripts: set PYTHONPERFSUPPORT=1"
+        }
+        name if name.starts_with("Builtins_") => {
+            "Node.js names functions: node --perf-basic-prof --interpreted-frames-native-stack"
+        }
+        _ => {
+            "Java methods have names once they are compiled: -Xcomp compiles them at their first call"
+        }
+    })
+}
+
+/// The table of functions; empty if stacks were not requested.
+pub(crate) fn text(interval: &Interval, options: ReportOptions) -> String {
+    let Some(table) = StackTable::of(interval, options.top) else {
         return String::new();
     };
-    let places = stacks.places(interval.page().get());
-    let heading = options.style.bold("code that waits for storage or evicts");
-    if places.is_empty() {
+    let heading = options.style.bold(table.title);
+    if table.sheet.rows.is_empty() && table.omitted == 0 {
         return format!(
             "{heading}\n    no read or fault missed, nothing waited and nothing was evicted\n"
         );
     }
-    let mut sheet = Sheet::new(&COLUMNS);
-    let mut omitted = 0;
-    for kind in StackKind::ALL {
-        let total = stacks.total(kind);
-        let of_kind = places.iter().filter(|place| place.kind == kind);
-        let shown = of_kind.clone().take(options.top);
-        sheet.rows.extend(shown.map(|place| row(place, &total)));
-        omitted += of_kind.skip(options.top).count();
+    let mut text = format!("{heading}\n{}", table.sheet.table(options.style));
+    if table.omitted > 0 {
+        let more = grouped(table.omitted as u64);
+        text += &format!("    {more} more: --top N shows more\n");
     }
-    let mut text = format!("{heading}\n{}", sheet.table(options.style));
-    if omitted > 0 {
-        text += &format!("    {} more: --top N shows more\n", grouped(omitted as u64));
+    for hint in table.hints {
+        text += &format!("    {hint}\n");
     }
     text
 }
@@ -73,13 +128,12 @@ fn row(place: &Place, total: &Weight) -> Vec<SheetCell> {
     let (function, at) = match place.unknown {
         None => (
             place.frame.function.clone().unwrap_or_default(),
-            place_text(&place.frame),
+            match place.frame.unknown {
+                Some(why @ Reason::Interpreter) => because(&place.frame, why),
+                _ => place_text(&place.frame),
+            },
         ),
-        Some(why) => {
-            let module = place_text(&place.frame);
-            let open = if module.is_empty() { "" } else { ": " };
-            ("?".to_owned(), format!("{module}{open}{}", why.words()))
-        }
+        Some(why) => ("?".to_owned(), because(&place.frame, why)),
     };
     vec![
         SheetCell::text(place.kind.words()),
@@ -104,6 +158,14 @@ fn share_of(weight: &Weight, total: &Weight) -> f64 {
         .unwrap_or(0.0)
 }
 
+/// The program or library, and the reason why there is no more.
+fn because(frame: &Frame, why: Reason) -> String {
+    let module = frame.module.as_ref();
+    let module = module.map(|path| escaped(path.as_os_str()).into_owned());
+    let open = module.map_or(String::new(), |module| format!("{module}: "));
+    format!("{open}{}", why.words())
+}
+
 /// `src/load.c:42`; without debug information the program or library.
 fn place_text(frame: &Frame) -> String {
     let path = frame.file.as_ref().or(frame.module.as_ref());
@@ -116,8 +178,8 @@ fn place_text(frame: &Frame) -> String {
 }
 
 /// Every stack as an object, the heaviest first; null if they were not requested.
-pub(super) fn json(interval: &Interval) -> Json {
-    let Some(Stacks { stacks }) = &interval.run().stacks else {
+pub(crate) fn json(interval: &Interval) -> Json {
+    let Some(Stacks { stacks }) = &interval.stacks else {
         return Json::Null;
     };
     let page = interval.page().get();
@@ -163,7 +225,6 @@ fn frame(frame: &Frame) -> Json {
 mod tests {
     use std::time::Duration;
 
-    use cachewise_model::Reason;
     use cachewise_units::Pages;
 
     use super::super::sample;
@@ -192,7 +253,7 @@ mod tests {
 
     fn report(stacks: Vec<Stack>) -> Interval {
         let mut interval = sample::cold();
-        interval.run_mut().stacks = Some(Stacks { stacks });
+        interval.stacks = Some(Stacks { stacks });
         interval
     }
 
@@ -221,6 +282,26 @@ mod tests {
              1 more: --top N shows more\n"
         );
         assert_eq!(text(&sample::cold(), options), "", "not requested");
+    }
+
+    #[test]
+    fn text_marks_interpreters_and_names_the_option() {
+        let mut python = stack("_PyEval_EvalFrameDefault", 10, 700);
+        python.frames[0].unknown = Some(Reason::Interpreter);
+        python.frames[0].module = Some("/usr/bin/python3.11".into());
+        let text = text(
+            &report(vec![python]),
+            ReportOptions {
+                top: 5,
+                ..ReportOptions::default()
+            },
+        );
+        assert!(
+            text.contains(
+                "_PyEval_EvalFrameDefault  /usr/bin/python3.11: a function of the interpreter: the script's own is unknown"
+            ) && text.ends_with("set PYTHONPERFSUPPORT=1\n"),
+            "{text}"
+        );
     }
 
     #[test]

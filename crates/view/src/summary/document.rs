@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::options::{SummaryOptions, is_wanted};
 use crate::json::Object;
-use crate::report::{backend_json, evictions_json, findings_json, lost_json};
+use crate::report::{backend_json, evictions_json, findings_json, lost_json, stacks};
 
 pub(super) fn json(summary: &Statistics, options: &SummaryOptions) -> Json {
     let total = &summary.total;
@@ -55,6 +55,7 @@ pub(super) fn json(summary: &Statistics, options: &SummaryOptions) -> Json {
         .set("cgroups", list(&mut total.cgroup_rows()))
         .set("devices", list(&mut total.device_rows()))
         .set("evictions", evictions_json(total))
+        .set("stacks", stacks::json(total))
         .merge(findings_json(&summary.diagnosis))
         .set("lost", lost_json(&total.lost))
         .set("problems", summary.problems.as_slice())

@@ -11,7 +11,7 @@ use crate::cell::{Side, wrapped};
 use crate::layout::Grid;
 use crate::number::{figure, length, marked};
 use crate::number::{grouped, value_text};
-use crate::report::{ReportOptions, closing, evictions_text, lost_text, tables};
+use crate::report::{ReportOptions, closing, evictions_text, lost_text, stacks, tables};
 
 /// Fields shown by default, if one of them is more than zero.
 const USUAL: [&str; 33] = [
@@ -259,6 +259,7 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
         tables::cgroups(total, TablePlace::Recording, options),
         tables::devices(total, options),
         evictions_text(total, options),
+        stacks::text(total, options),
     ];
     let tables: Vec<String> = tables
         .into_iter()

@@ -12,6 +12,7 @@ mod answer;
 mod api;
 mod assets;
 mod connection;
+mod flame;
 mod guard;
 mod live;
 mod login;
@@ -160,6 +161,7 @@ fn router(site: Site) -> Router {
         .route("/login", get(login::page).post(login::enter))
         .route("/assets/{name}", get(assets::asset))
         .route("/favicon.ico", get(assets::icon))
+        .route("/flame.svg", get(flame::flame))
         .route("/metrics", get(scrape))
         .route("/healthz", get(healthy))
         .route("/api/v1/openapi.json", get(api::openapi))

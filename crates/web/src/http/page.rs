@@ -18,6 +18,11 @@ use crate::columns::{TABLES, Table, greatest};
 use crate::html::{page_link, text as escape};
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
+/// The stacks, where they are watched.
+const FLAME: &str = "<section aria-labelledby=\"flame-title\">\n\
+    <h2 id=\"flame-title\">Code that waits for storage or evicts <small>since the start</small></h2>\n\
+    <a href=\"/flame.svg\"><img id=\"flame\" class=\"flame\" src=\"/flame.svg\" alt=\"Flame graph of waited time\"></a>\n\
+    </section>\n";
 const MOST_ROWS: usize = 50;
 const MEMBERS: usize = 60;
 
@@ -88,6 +93,11 @@ pub(super) async fn page(
         "time",
         escape(interval.as_ref().map_or("", |interval| &interval.time)).into_owned(),
     ));
+    let flame = match site.options.stacks {
+        true => FLAME,
+        false => "",
+    };
+    values.push(("flame", flame.to_owned()));
     values.push(("figures", figures(interval.as_ref(), machine.source.page())));
     match cache {
         Ok(tree) => {

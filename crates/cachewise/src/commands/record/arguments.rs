@@ -31,6 +31,7 @@ const SMALLEST: Bytes = Bytes(1 << 20);
     Examples:\n  \
     cachewise record night.rec\n  \
     cachewise record --interval 100ms build.rec -- make -j8\n  \
+    cachewise record --stacks --only app.rec -- ./server --once\n  \
     cachewise record --duration 1h --max-size 16M -p 1234 db.rec"
 )]
 pub struct Record {
@@ -61,6 +62,10 @@ pub struct Record {
     /// Count only the command and its descendants instead of the whole machine.
     #[arg(long, requires = "command", conflicts_with_all = ["pid", "cgroup", "unit", "container", "program"])]
     pub only: bool,
+    /// Record the code that waits for storage or evicts: user and kernel stacks of missed reads and faults, direct I/O,
+    /// fsync, throttled writes and evictions; see docs/stacks.md.
+    #[arg(long)]
+    pub stacks: bool,
     /// Omit the arguments of the command from the recording: they may hold secrets.
     #[arg(long)]
     pub redact_args: bool,

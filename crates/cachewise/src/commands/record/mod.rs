@@ -21,6 +21,7 @@ use cachewise_model::{Interval, redact_arguments};
 use cachewise_recording::{
     Gaps, Limits, Sample, Session, TargetFile, Writer, check_target, reduce,
 };
+use cachewise_sys::LaterMappings;
 use cachewise_units::Bytes;
 
 use crate::watch::Watch;
@@ -56,8 +57,13 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
             tell(&format!("note: {note}"));
         }
     }
+    // Debug information is mapped to be searched, and only parts of it are read.
+    let later = match arguments.stacks {
+        true => LaterMappings::AsTouched,
+        false => LaterMappings::Whole,
+    };
     if !arguments.no_lock
-        && let Err(error) = cachewise_sys::lock_memory(AHEAD)
+        && let Err(error) = cachewise_sys::lock_memory(AHEAD, later)
     {
         tell(&format!(
             "note: the recorder's memory is not locked, samples may be late when memory is short: {error}"

@@ -13,7 +13,10 @@ pub fn of(arguments: &Record, selected: &Selected, kernel: &Kernel) -> Result<(O
         true => Scope::Children,
         false => Scope::System,
     };
-    let options = selected.options(kernel, otherwise, Detail::Rows)?;
+    let options = Options {
+        stacks: arguments.stacks,
+        ..selected.options(kernel, otherwise, Detail::Rows)?
+    };
     let name = selected.name.as_deref().unwrap_or_default();
     let words = match (&selected.cgroup, arguments.only) {
         (_, true) => "the command and its descendants".to_owned(),

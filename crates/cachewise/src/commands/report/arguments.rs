@@ -7,7 +7,7 @@ use cachewise_tui::ViewKind;
 use clap::Args;
 
 use crate::commands::top::kind_of_row;
-use crate::options::{LabelFile, Output, fail_if, parse_columns};
+use crate::options::{LabelFile, Output, StackFiles, fail_if, parse_columns};
 use crate::selection::Selection;
 
 /// `cachewise report`.
@@ -24,6 +24,7 @@ use crate::selection::Selection;
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
     cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
     cachewise report night.rec --series --of cgroups -o jsonl\n  \
+    cachewise report app.rec --flamegraph flame.svg\n  \
     cachewise report --compare before.json after.json"
 )]
 pub struct Report {
@@ -68,6 +69,8 @@ pub struct Report {
     pub tui: bool,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub stack_files: StackFiles,
     #[command(flatten)]
     pub labels: LabelFile,
     #[command(flatten)]

@@ -27,6 +27,7 @@ use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summa
 use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
 use cachewise_web::ReportPage;
 
+use crate::options::OpenStackFiles;
 use arguments::{Of, Report};
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 use ending::{finish, judged, nothing_in};
@@ -54,8 +55,9 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if arguments.series {
         return series(arguments, &mut reader, range, &fields);
     }
+    let stack_files = arguments.stack_files.open()?;
     if let Some(page) = &arguments.html {
-        return html(arguments, &mut reader, range, page);
+        return html(arguments, &mut reader, range, page, stack_files);
     }
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let mut picked = Picked::of(&arguments.selection);
@@ -77,6 +79,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
         labels.apply(&mut summary.total);
         summary.diagnosis.name_subjects(&summary.total);
     }
+    write_stacks(stack_files, arguments, &summary)?;
     judged(
         write(sink, arguments, &summary, &fields),
         arguments,
@@ -100,6 +103,17 @@ fn part(arguments: &Report, recorded: &str) -> String {
         "" => part,
         recorded => format!("{part} of {recorded}"),
     }
+}
+
+/// The files of stacks, of a recording that has stacks.
+fn write_stacks(files: OpenStackFiles, arguments: &Report, summary: &Statistics) -> Result<()> {
+    if arguments.stack_files.is_wanted() && summary.total.stacks.is_none() {
+        bail!(
+            "{} has no stacks: record them with cachewise record --stacks",
+            arguments.file().display()
+        );
+    }
+    files.write(&summary.total)
 }
 
 /// Figures over everything.
@@ -201,7 +215,13 @@ fn rows(sample: &Sample, of: Of) -> Vec<Row> {
 }
 
 /// A page with plots.
-fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
+fn html(
+    arguments: &Report,
+    reader: &mut Reader,
+    range: Range,
+    page: &Path,
+    stack_files: OpenStackFiles,
+) -> Result<ExitCode> {
     if matches!(check_target(page), Ok(TargetFile::Recording)) {
         bail!(
             "cannot write the page to {}: it is a recording; name another file",
@@ -228,6 +248,7 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
         labels.apply(&mut summary.total);
         summary.diagnosis.name_subjects(&summary.total);
     }
+    write_stacks(stack_files, arguments, &summary)?;
     let (rows, each) = points.finish();
     let text = cachewise_web::report_page(&ReportPage {
         summary: &summary,

@@ -1,16 +1,14 @@
 //! Arguments of `cachewise run`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use cachewise_model::Condition;
 use cachewise_probe::Options;
 use cachewise_units::Period;
-use cachewise_view::FlameWeight;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{LabelFile, Output, fail_if};
+use crate::options::{LabelFile, Output, StackFiles, fail_if};
 use crate::selection::Selection;
 
 const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
@@ -73,45 +71,17 @@ pub struct Run {
     /// throttled writes and evictions.
     #[arg(long)]
     pub stacks: bool,
-    /// Write the stacks to this file, one a line, for programs that draw flame graphs; implies --stacks.
-    #[arg(long, value_name = "FILE")]
-    pub folded: Option<PathBuf>,
-    /// Write a flame graph to this file (SVG); implies --stacks.
-    #[arg(long, value_name = "FILE")]
-    pub flamegraph: Option<PathBuf>,
-    /// Weight of stacks in --folded and --flamegraph: waited time, pages, or bytes.
-    #[arg(long, value_name = "WEIGHT", default_value = "time")]
-    pub stack_weight: StackWeight,
+    #[command(flatten)]
+    pub stack_files: StackFiles,
     /// Omit the arguments of the command from the report: they may hold secrets.
     #[arg(long)]
     pub redact_args: bool,
 }
 
-/// Weight of a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum StackWeight {
-    /// Microseconds that tasks waited.
-    Time,
-    /// Pages that missed or were evicted.
-    Pages,
-    /// Bytes of these pages and of direct I/O.
-    Bytes,
-}
-
-impl StackWeight {
-    pub fn get(self) -> FlameWeight {
-        match self {
-            StackWeight::Time => FlameWeight::Time,
-            StackWeight::Pages => FlameWeight::Pages,
-            StackWeight::Bytes => FlameWeight::Bytes,
-        }
-    }
-}
-
 impl Run {
     /// Whether stacks are wanted, in the report or in a file.
     pub fn wants_stacks(&self) -> bool {
-        self.stacks || self.folded.is_some() || self.flamegraph.is_some()
+        self.stacks || self.stack_files.is_wanted()
     }
 
     /// Arguments that run `command` with the default options.
@@ -130,9 +100,7 @@ impl Run {
             yes: false,
             verbose: false,
             stacks: false,
-            folded: None,
-            flamegraph: None,
-            stack_weight: StackWeight::Time,
+            stack_files: StackFiles::default(),
             redact_args: false,
         }
     }

@@ -4,14 +4,12 @@
 //! - `checks`: rows against independent counts, with -v
 //! - `estimate`: the same from procfs, where there is no probe
 //! - `room`: kernel memory for the rows, checked beforehand
-//! - `stacks`: code that waits for storage, with --stacks
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod arguments;
 mod checks;
 mod estimate;
 mod room;
-mod stacks;
 mod surroundings;
 mod verify;
 
@@ -31,6 +29,7 @@ use crate::options::fail_if;
 use crate::selection::Selected;
 use crate::watch::devices::Devices;
 use crate::watch::groups::Groups;
+use crate::watch::stacks::StackWatcher;
 use crate::{account, copies, machine};
 use arguments::Run;
 use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
@@ -39,7 +38,7 @@ use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
 pub fn run(arguments: Run) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
-    let stack_files = stacks::Files::open(&arguments)?;
+    let stack_files = arguments.stack_files.open()?;
     let labels = arguments.labels.read()?;
     let selected = Selected {
         pids: arguments.selection.select(&kernel)?.roots(&kernel)?,
@@ -86,7 +85,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         }
     };
     let mut watcher = match &probe {
-        Some(probe) if arguments.wants_stacks() => Some(stacks::Watcher::start(probe)?),
+        Some(probe) if arguments.wants_stacks() => Some(StackWatcher::start(probe)?),
         _ => None,
     };
     let mut groups = probe.is_some().then(|| Groups::open(&kernel));
@@ -103,7 +102,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 redact_arguments(&mut interval.run_mut().command);
             }
             let end_threads = || {
-                let ended = watcher.as_mut().is_some_and(stacks::Watcher::end_thread);
+                let ended = watcher.as_mut().is_some_and(StackWatcher::end_thread);
                 probe.as_mut().is_some_and(Probe::end_thread) || ended
             };
             let command = || child::command(&arguments.command);
@@ -164,7 +163,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         None => estimate::fill(&mut interval, &course),
     }
     interval.run_mut().surroundings = surroundings::of(&interval, &course, &kernel);
-    let collector = match (watcher, &probe) {
+    let last_stacks = match (watcher, &probe) {
         (Some(watcher), Some(probe)) => Some(watcher.finish(probe)?),
         _ => None,
     };
@@ -173,8 +172,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     }
     // The probe is detached before the report is written: it would cost other programs time while a pager waits.
     drop(probe);
-    if let Some(collector) = collector {
-        stacks::fill(&mut interval, collector);
+    if let Some(stacks) = last_stacks {
+        stacks.fill(&mut interval);
     }
     if arguments.verify {
         interval.run_mut().verification =
@@ -193,7 +192,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         copies::fill(&mut interval, &kernel, pids);
     }
     let diagnosis = Diagnosis::of(&interval);
-    let written = stack_files.write(&interval, &arguments);
+    let written = stack_files.write(&interval);
     let status = finish(sink, &interval, &diagnosis, &arguments)?;
     match written {
         // The report and the command's own status are not to be lost with it.

@@ -81,6 +81,9 @@ pub struct Serve {
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<cachewise_web::OtlpAddress>,
+    /// Watch the code that waits for storage or evicts, and show its flame graph; see docs/stacks.md.
+    #[arg(long)]
+    pub stacks: bool,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]

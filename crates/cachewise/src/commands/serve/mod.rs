@@ -62,7 +62,10 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     signals::catch_ending(sender)?;
     let kernel = Kernel::new();
     let selected = arguments.selection.select(&kernel)?;
-    let probe = selected.options(&kernel, Scope::System, Detail::Rows)?;
+    let probe = cachewise_probe::Options {
+        stacks: arguments.stacks,
+        ..selected.options(&kernel, Scope::System, Detail::Rows)?
+    };
     let machine = |watch: &Watch| -> Result<Machine> {
         Ok(Machine {
             source: Arc::clone(watch.source()),
@@ -122,6 +125,7 @@ fn options(arguments: &Serve, endpoint: &Endpoint, access: &Access) -> Result<Op
         },
         collectors: collectors(arguments)?,
         names,
+        stacks: arguments.stacks,
         token: access.token(),
         public_metrics: arguments.public_metrics,
         hosts: arguments.host.clone(),

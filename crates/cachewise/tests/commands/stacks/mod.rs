@@ -1,4 +1,12 @@
-//! `run --stacks`: the function and line of each miss, wait and eviction.
+//! `--stacks`: the function and line of each miss, wait and eviction.
+//!
+//! # Layout
+//! - `elsewhere`: programs in another mount namespace, and deleted ones. `scripts`: functions of interpreted programs.
+//! - `recorded`: recordings with stacks.
+
+mod elsewhere;
+mod recorded;
+mod scripts;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,12 +53,22 @@ pub fn trials() -> Vec<Trial> {
         ),
         needs_root("stripped_programs_are_marked", stripped_programs_are_marked),
         needs_root("without_root_it_is_refused", without_root_it_is_refused),
+        needs_root(
+            "io_uring_reads_have_their_line",
+            io_uring_reads_have_their_line,
+        ),
     ]
+    .into_iter()
+    .chain(elsewhere::trials())
+    .chain(recorded::trials())
+    .chain(scripts::trials())
+    .collect()
 }
 
 const C: &str = include_str!("programs/events.c");
 const RUST: &str = include_str!("programs/reads.rs");
 const JIT: &str = include_str!("programs/jit.c");
+const URING: &str = include_str!("programs/uring.c");
 const GO: &str = include_str!("programs/reads.go");
 
 /// Pages between two reads, and how often the programs read: 64 times one page, 16 times 16.
@@ -257,6 +275,40 @@ fn direct_reads_have_their_line() {
     assert!(
         there >= 0.95 * waited && waited > 0.0,
         "{there} of {waited} s"
+    );
+}
+
+fn io_uring_reads_have_their_line() {
+    let scratch = Scratch::new();
+    let Some(program) = compiled(&scratch, "uring.c", URING, &["gcc", "-g", "-O2"]) else {
+        return;
+    };
+    let file = cold(&scratch);
+    let report = report(&program, None, &file);
+    if report.ended.out().starts_with("skipped") {
+        println!("skipped: io_uring: this kernel has none");
+        return;
+    }
+    let missed = number(report.file(&file), "read_missed_pages");
+    assert_eq!(missed, 64, "a page each");
+    let place = ("submit", line(URING, "submit"));
+    let there = sum(&report, "read", "pages", Some(place));
+    let marked: f64 = stacks(&report)
+        .iter()
+        .filter(|stack| stack["unknown_code"] == "io_uring_worker")
+        .filter_map(|stack| stack["pages"].as_f64())
+        .sum();
+    is_mostly(
+        there + marked,
+        missed,
+        "the call that submits, or a worker",
+        &report,
+    );
+    let all = number(&report.json["totals"], "read_missed_pages");
+    assert_eq!(
+        sum(&report, "read", "pages", None) as u64,
+        all,
+        "every page"
     );
 }
 
