@@ -74,10 +74,8 @@ fn after(arguments: &[&str], signal: Signal) {
 
 /// A command that runs under a probe until its input ends.
 fn waiting() -> Started {
-    let mut command = cachewise(["run", "-o", "csv=/dev/null"]);
+    let mut command = cachewise(["run", "-o", "csv=/dev/null", "--", "sh", "-c"]);
     command
-        .args(options)
-        .args(["--", "sh", "-c"])
         .arg("echo $$; read -r _; exit 0")
         .stdin(Stdio::piped());
     Started::of(&mut command)
@@ -123,8 +121,10 @@ fn killed_run_with_stacks() {
 
 fn killed_run(options: &[&str]) {
     // A program that does not notice: it would hold what it inherited for as long as it lives.
-    let mut command = cachewise(["run", "-o", "csv=/dev/null", "--", "sh", "-c"]);
+    let mut command = cachewise(["run", "-o", "csv=/dev/null"]);
     command
+        .args(options)
+        .args(["--", "sh", "-c"])
         .arg("echo $$; exec >&- 2>&-; exec sleep 1000")
         .stdin(Stdio::null());
     let mut started = Started::of(&mut command);
