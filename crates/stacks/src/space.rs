@@ -18,7 +18,7 @@ struct Code {
     mapping: CodeMapping,
     /// The number of its file; `None`: it is in none.
     number: Option<u32>,
-    /// What is added to the file's addresses; `None`: its segments are unknown.
+    /// The difference to the addresses of the file; `None`: its segments are unknown.
     bias: Option<u64>,
 }
 
