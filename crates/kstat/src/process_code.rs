@@ -46,13 +46,15 @@ impl Kernel {
                 continue;
             }
             let name = PathBuf::from(OsString::from_vec(mapping.path));
+            // The names of links have no leading zeros; those of mappings do.
+            let link = format!("map_files/{:x}-{:x}", addresses.start, addresses.end);
             let below_root = name.strip_prefix("/").unwrap_or(&name);
             code.push(CodeMapping {
                 addresses,
                 offset: mapping.offset,
                 identity: (mapping.inode != 0).then_some((mapping.device, mapping.inode)),
                 links: [
-                    self.process(pid, "map_files").join(&mapping.addresses),
+                    self.process(pid, &link),
                     self.process(pid, "root").join(below_root),
                 ],
                 path: name,

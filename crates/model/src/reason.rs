@@ -214,6 +214,8 @@ reasons! {
     Program32Bit, "program_32_bit", "a 32-bit program";
     /// The process ended, or replaced its program, before its mappings could be read.
     MappingsGone, "mappings_gone", "the process ended before its mappings were read";
+    /// The process ended before the file was opened, or too many files are open.
+    FileNotOpened, "file_not_opened", "the file could not be opened";
     /// The address is in no mapped file: a JIT compiler made the code. A perf map names it (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof).
     NotInFile, "not_in_file", "code in no file, and no perf map names it";
     /// The function is the interpreter's. CPython 3.12 and later names those of scripts with PYTHONPERFSUPPORT=1.

@@ -62,7 +62,11 @@ impl Modules {
     /// The number of a mapping's file, which is opened where it is new; `None`: memory without a file.
     pub(crate) fn number(&mut self, mapping: &CodeMapping) -> Option<u32> {
         let identity = mapping.identity?;
-        if let Some(number) = self.by_identity.get(&identity) {
+        if let Some(number) = self.by_identity.get(&identity)
+            && self
+                .get(*number)
+                .is_some_and(|module| module.file.is_some())
+        {
             return Some(*number);
         }
         let number = u32::try_from(self.all.len()).ok()?;

@@ -16,8 +16,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Code at some addresses.
 struct Code {
     mapping: CodeMapping,
-    /// The file and what is added to its addresses; `None`: it is in no file, or its segments are unknown.
-    file: Option<(u32, u64)>,
+    /// The number of its file; `None`: it is in none.
+    number: Option<u32>,
+    /// The difference to the addresses of the file; `None`: its segments are unknown.
+    bias: Option<u64>,
 }
 
 /// The code that a process had mapped when it was read last.
@@ -70,7 +72,8 @@ impl Space {
         self.code.clear();
         self.unwinder = UnwinderX86_64::new();
         for mapping in mappings {
-            let file = modules.number(&mapping).and_then(|number| {
+            let number = modules.number(&mapping);
+            let bias = number.and_then(|number| {
                 let module = modules.get(number)?;
                 let bias = module.bias(&mapping)?;
                 self.unwinder.add_module(Unwindable::new(
@@ -79,9 +82,13 @@ impl Space {
                     bias,
                     module.sections(),
                 ));
-                Some((number, bias))
+                Some(bias)
             });
-            self.code.push(Code { mapping, file });
+            self.code.push(Code {
+                mapping,
+                number,
+                bias,
+            });
         }
     }
 
@@ -94,9 +101,10 @@ impl Space {
         if !code.mapping.addresses.contains(&address) {
             return None;
         }
-        Some(match code.file {
-            Some((number, bias)) => Address::InFile(number, address.wrapping_sub(bias)),
-            None => Address::Bare(self.pid, address),
+        Some(match (code.number, code.bias) {
+            (Some(number), Some(bias)) => Address::InFile(number, address.wrapping_sub(bias)),
+            (Some(number), None) => Address::Unopened(number),
+            (None, _) => Address::Bare(self.pid, address),
         })
     }
 }

@@ -50,6 +50,14 @@ impl Symbols {
                 // A JIT compiler may have made other code there meanwhile.
                 Address::Bare(pid, at) => bare.entry(pid).or_default().push(at),
                 _ if self.names.contains_key(address) => {}
+                Address::Unopened(number) => {
+                    let frame = Frame {
+                        module: modules.get(number).map(|module| module.path.clone()),
+                        unknown: Some(Reason::FileNotOpened),
+                        ..Frame::default()
+                    };
+                    self.names.insert(*address, vec![frame]);
+                }
                 Address::InFile(number, at) => in_files.entry(number).or_default().push(at),
                 Address::Kernel(at) => in_kernel.push(at),
             }

@@ -74,9 +74,8 @@ fn after(arguments: &[&str], signal: Signal) {
 
 /// A command that runs under a probe until its input ends.
 fn waiting() -> Started {
-    let mut command = cachewise(["run", "-o", "csv=/dev/null"]);
+    let mut command = cachewise(["run", "-o", "csv=/dev/null", "--", "sh", "-c"]);
     command
-        .args(["--", "sh", "-c"])
         .arg("echo $$; read -r _; exit 0")
         .stdin(Stdio::piped());
     Started::of(&mut command)

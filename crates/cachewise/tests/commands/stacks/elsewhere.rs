@@ -52,7 +52,7 @@ fn a_deleted_program_has_its_lines() {
     let scratch = Scratch::new();
     // It begins after the first byte of its input: by then another file has its name.
     let script = "mkfifo \"$3/go\"; \"$1\" reads \"$2\" waits < \"$3/go\" & \
-         exec 3> \"$3/go\"; rm \"$1\"; cp /bin/true \"$1\"; printf x >&3; exec 3>&-; wait";
+         exec 3> \"$3/go\"; until [ \"$(readlink /proc/$!/exe)\" = \"$1\" ]; do sleep 0.05; done; rm \"$1\"; cp /bin/true \"$1\"; printf x >&3; exec 3>&-; wait";
     let Some(report) = report_of_script(&scratch, script) else {
         return;
     };
