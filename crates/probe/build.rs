@@ -39,6 +39,7 @@ fn main() {
                 "-mcpu=v3",
             ])
             .obj(&object)
+            .reference_obj(true)
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
             panic!(
