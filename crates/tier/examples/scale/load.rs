@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::random::{Random, mix};
+use super::random::{Random, mix};
 
 /// Clients for each node: 120 at 5 nodes.
 const CLIENTS: usize = 24;

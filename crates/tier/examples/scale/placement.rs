@@ -1,6 +1,6 @@
 //! Which node has a block: how evenly, and what moves when nodes come and go.
 
-use crate::random::{hash, mix};
+use super::random::{hash, mix};
 
 /// How many slots a Redis Cluster has.
 const SLOTS: usize = 16_384;

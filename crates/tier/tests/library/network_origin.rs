@@ -1,13 +1,12 @@
 //! An origin on a network file system, of which the kernel remembers for a while what a file was.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use crate::support::bytes_of;
 use cachewise_tier::{Directory, DirectoryOptions, ErrorKind, Origin};
 use cachewise_units::ByteRange;
 use fuser::{
@@ -15,7 +14,6 @@ use fuser::{
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry,
     Request, Session,
 };
-use support::bytes_of;
 
 /// For how long the kernel may take it that nothing has changed: longer than the test.
 const REMEMBERED: Duration = Duration::from_secs(3_600);

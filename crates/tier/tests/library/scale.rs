@@ -1,20 +1,19 @@
 //! The simulation of many nodes beside five real ones: the same keys on the same nodes, and the same shares lost.
 
-#[path = "../examples/scale/load.rs"]
+#[path = "../../examples/scale/load.rs"]
 #[allow(dead_code)]
 mod load;
-#[path = "../examples/scale/page.rs"]
+#[path = "../../examples/scale/page.rs"]
 #[allow(dead_code)]
 mod page;
-#[path = "../examples/scale/placement.rs"]
+#[path = "../../examples/scale/placement.rs"]
 #[allow(dead_code)]
 mod placement;
-#[path = "../examples/scale/random.rs"]
+#[path = "../../examples/scale/random.rs"]
 #[allow(dead_code)]
 mod random;
 
-mod support;
-
+use crate::support;
 use cachewise_tier::dev_cluster::{DevCluster, Role};
 use load::{Policy, Scenario, simulate};
 use placement::{node_of_slot, slot};
@@ -81,7 +80,7 @@ fn a_fifth_goes_to_the_origin_without_replicas_and_nothing_with_them() {
 
 #[test]
 fn the_page_has_a_place_for_each_table() {
-    let page = include_str!("../../../docs/scale.md");
+    let page = include_str!("../../../../docs/scale.md");
     let names = [
         "evenness",
         "moves",

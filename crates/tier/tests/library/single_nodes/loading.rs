@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cachewise_tier::{BlockCache, BreakerState, Tier};
 
-use crate::NO_HANG;
+use super::NO_HANG;
 use crate::support::server::Server;
 use crate::support::{self, BLOCK, Files, ask, hasty, read_for, row};
 

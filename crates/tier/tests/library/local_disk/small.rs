@@ -6,8 +6,8 @@ use std::time::Duration;
 use cachewise_tier::{BlockCache, Error, Settings, Table, Tier};
 use cachewise_units::{ByteRange, Bytes};
 
+use super::{all_files, on_disk, open, read_all};
 use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
-use crate::{all_files, on_disk, open, read_all};
 
 /// 40 MiB, which fit into the smallest disk.
 const BLOCKS: u64 = 640;

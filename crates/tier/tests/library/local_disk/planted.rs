@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use cachewise_tier::{BlockCache, Error};
 
-use super::support::{BLOCK, Files};
 use super::{on_disk, open, read_all};
+use crate::support::{BLOCK, Files};
 
 /// The unprivileged user `nobody` of every distribution.
 const OTHER: u32 = 65_534;

@@ -1,19 +1,17 @@
 //! A directory as the origin: what changes in it is noticed, and what leads out of it is not read.
 
-mod support;
-
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
 use bytes::Bytes;
 use cachewise_tier::{
     BlockCache, Directory, Entry, Error, ErrorKind, Kind, Meta, Origin, Settings, Tier, Version,
 };
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
-use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
 
 async fn open(files: &Files) -> BlockCache {
     BlockCache::open(forgetful(None), files.origin())

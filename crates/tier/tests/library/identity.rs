@@ -1,14 +1,12 @@
 //! The identity of an origin in the keys of blocks: machine, file system, path, or a name instead of them.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 use cachewise_tier::{BlockCache, Directory, DirectoryOptions, Origin, Settings, Tier};
 use cachewise_units::Bytes;
-use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 
 fn options(machine: &str, identity: Option<&str>) -> DirectoryOptions {
     DirectoryOptions {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cachewise_tier::BlockCache;
 
-use crate::NO_HANG;
+use super::NO_HANG;
 use crate::support::server::Server;
 use crate::support::{self, BLOCK, Files, hasty, read_for};
 

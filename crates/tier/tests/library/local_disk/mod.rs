@@ -3,17 +3,14 @@
 mod failing;
 mod planted;
 mod small;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 use cachewise_tier::{BlockCache, Error, Settings, Tier};
 use cachewise_units::Bytes;
-use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 
 /// By this the test's program knows that it is to be the one that is killed.
 const CHILD: &str = "CACHEWISE_TEST_CACHE_DIRECTORY";
@@ -208,7 +205,7 @@ async fn kill_9_loses_nothing_that_was_written() {
     let mut child = Command::new(std::env::current_exe().expect("this runs"))
         .args([
             "--exact",
-            "kill_9_loses_nothing_that_was_written",
+            "local_disk::kill_9_loses_nothing_that_was_written",
             "--nocapture",
         ])
         .env(CHILD, directory.path())

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cachewise_tier::{BlockCache, Error, Tier};
 
+use super::{all_files, on_disk, open, read_all};
 use crate::support::{BLOCK, Files, row};
-use crate::{all_files, on_disk, open, read_all};
 
 /// Far beyond what closing takes.
 const CLOSES: Duration = Duration::from_secs(60);

@@ -1,19 +1,17 @@
 //! An origin over HTTP, with servers that are right, and with such that are not.
 
-mod support;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::support::http::{Act, HttpServer, MODIFIED, Object, answer};
+use crate::support::{BLOCK, bytes_of};
 use cachewise_tier::remote::Secret;
 use cachewise_tier::{
     BlockCache, Entry, Error, ErrorKind, Http, Kind, NetworkOptions, Origin, Settings, Tier,
 };
 use cachewise_units::{ByteRange, Bytes};
-use support::http::{Act, HttpServer, MODIFIED, Object, answer};
-use support::{BLOCK, bytes_of};
 
 /// The deadline of origin calls in tests that reach it.
 const SHORT: Duration = Duration::from_secs(1);

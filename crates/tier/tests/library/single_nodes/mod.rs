@@ -1,8 +1,5 @@
 //! A cache before single servers that do not know each other: Redis and memcached, by rendezvous hashing.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod black_hole;
 mod given_up;
 mod growing;
@@ -11,10 +8,12 @@ mod tls;
 
 use std::time::Duration;
 
+use crate::support::server::Server;
+use crate::support::{
+    self, BLOCK, Files, WHOLE, bytes_of, forgetful, freeze, hasty, kill, read_for, row,
+};
 use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
 use cachewise_tier::{BlockCache, BreakerState, Tier};
-use support::server::Server;
-use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, freeze, hasty, kill, read_for, row};
 
 /// A read that takes longer would have hung.
 const NO_HANG: Duration = Duration::from_secs(4);

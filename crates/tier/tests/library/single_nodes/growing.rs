@@ -2,8 +2,8 @@
 
 use cachewise_tier::{BlockCache, Table, Tier};
 
+use super::{Nodes, engines};
 use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, row};
-use crate::{Nodes, engines};
 
 const FILES: usize = 120;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cachewise_tier::{BreakerState, Tier};
 
-use crate::faults::{A_WHILE, NO_HANG, READERS, before_a_cluster, node_row};
+use super::faults::{A_WHILE, NO_HANG, READERS, before_a_cluster, node_row};
 use crate::support::server::Server;
 use crate::support::{self, ask, hasty, kill, read_for, row};
 

@@ -1,0 +1,14 @@
+//! The block cache as a library: origins, tiers, nodes and their faults. One program, as each of its own takes seconds to
+//! link.
+
+mod dev_cluster;
+mod directory_origin;
+mod http_origin;
+mod identity;
+mod local_disk;
+mod network_origin;
+mod redis_cluster;
+mod scale;
+mod single_nodes;
+#[path = "../support/mod.rs"]
+mod support;
