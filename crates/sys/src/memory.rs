@@ -50,11 +50,11 @@ pub fn lock_memory(ahead: Bytes, later: LaterMappings) -> Result<(), Error> {
         LaterMappings::AsTouched => [libc::MCL_CURRENT, libc::MCL_FUTURE | libc::MCL_ONFAULT],
     };
     let calls = calls.into_iter().filter(|flags| *flags != 0);
-    // SAFETY: changes where this process's pages are, not what is in them.
-    if calls
-        .map(|flags| unsafe { libc::mlockall(flags) })
-        .any(|result| result != 0)
-    {
+    let lock = |flags| {
+        // SAFETY: changes where this process's pages are, not what is in them.
+        unsafe { libc::mlockall(flags) }
+    };
+    if calls.map(lock).any(|result| result != 0) {
         return Err(Error::Io {
             operation: OPERATION,
             path: None,
