@@ -334,7 +334,7 @@ mod tests {
         let metrics = openmetrics(&unseen).unwrap();
         assert!(
             !metrics.contains("cachewise_doctor_findings")
-                && metrics.contains("cachewise_doctor_unchecked_rules 3\n"),
+                && metrics.contains("cachewise_doctor_unchecked_rules 4\n"),
             "no findings without a watch is not 0: {metrics}"
         );
     }

@@ -260,7 +260,7 @@ mod tests {
         diagnosis.blind = blind(&interval);
         assert_eq!(
             findings(&diagnosis, PLAIN),
-            "findings: ? (3 of 22 rules could not look: estimates are not enough)\n",
+            "findings: ? (4 of 22 rules could not look: estimates are not enough)\n",
             "estimates exclude no cause"
         );
     }
