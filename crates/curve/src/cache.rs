@@ -18,7 +18,7 @@ pub enum Policy {
 
 /// The result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum AccessResult {
     Hit,
     Miss,
 }
@@ -123,12 +123,12 @@ impl Cache {
     }
 
     /// Uses a page.
-    pub(crate) fn access(&mut self, slot: u32, touch: Touch) -> Found {
+    pub(crate) fn access(&mut self, slot: u32, touch: Touch) -> AccessResult {
         let found = match self.has(slot) {
-            true => Found::Hit,
+            true => AccessResult::Hit,
             false => {
                 self.insert(slot, &[]);
-                Found::Miss
+                AccessResult::Miss
             }
         };
         if touch == Touch::Marks {
@@ -214,7 +214,7 @@ mod tests {
                     _ => {
                         cache.access(slot, Touch::Marks);
                         proptest::prop_assert!(
-                            cache.access(slot, Touch::Uses) == Found::Hit,
+                            cache.access(slot, Touch::Uses) == AccessResult::Hit,
                             "a page is there after its read"
                         );
                     }

@@ -6,7 +6,7 @@ use crate::pages::NONE;
 const LISTS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PagePlace {
     /// Never resident, as far as is known.
     Out,
     /// `previous` and `uses` are the shadow entry.
@@ -19,7 +19,7 @@ enum Place {
 /// A page in one simulated memory. Folios are in the lists by their first page.
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    place: Place,
+    place: PagePlace,
     /// Uses of a folio, as the policy counts them.
     uses: u8,
     /// The next readahead begins when this folio is read.
@@ -31,7 +31,7 @@ struct Node {
 }
 
 const UNKNOWN: Node = Node {
-    place: Place::Out,
+    place: PagePlace::Out,
     uses: 0,
     marked: false,
     previous: NONE,
@@ -109,13 +109,13 @@ impl Folios {
     /// Returns whether a page is resident.
     pub(crate) fn has(&self, slot: u32) -> bool {
         let node = self.nodes.get(slot as usize);
-        node.is_some_and(|node| matches!(node.place, Place::Part | Place::List(_)))
+        node.is_some_and(|node| matches!(node.place, PagePlace::Part | PagePlace::List(_)))
     }
 
     /// The folio of a resident page, by its first page.
     pub(crate) fn folio(&self, slot: u32) -> u32 {
         match self.nodes.get(slot as usize) {
-            Some(node) if node.place == Place::Part => node.previous,
+            Some(node) if node.place == PagePlace::Part => node.previous,
             _ => slot,
         }
     }
@@ -123,7 +123,7 @@ impl Folios {
     /// The list that a folio is in.
     pub(crate) fn list_of(&self, folio: u32) -> Option<usize> {
         match self.nodes.get(folio as usize)?.place {
-            Place::List(list) => Some(usize::from(list)),
+            PagePlace::List(list) => Some(usize::from(list)),
             _ => None,
         }
     }
@@ -166,7 +166,7 @@ impl Folios {
         for slot in rest.iter().rev() {
             shadow = shadow.or(self.shadow(*slot));
             self.nodes[*slot as usize] = Node {
-                place: Place::Part,
+                place: PagePlace::Part,
                 previous: first,
                 next: part,
                 ..UNKNOWN
@@ -184,7 +184,7 @@ impl Folios {
             self.nodes.resize(slot as usize + 1, UNKNOWN);
         }
         let node = self.nodes[slot as usize];
-        (node.place == Place::Evicted).then_some(Shadow {
+        (node.place == PagePlace::Evicted).then_some(Shadow {
             time: node.previous,
             uses: node.uses,
         })
@@ -196,7 +196,7 @@ impl Folios {
         let mut next = self.nodes[folio as usize].part;
         while part != NONE {
             self.nodes[part as usize] = Node {
-                place: Place::Evicted,
+                place: PagePlace::Evicted,
                 uses: shadow.uses,
                 previous: shadow.time,
                 ..UNKNOWN
@@ -235,7 +235,7 @@ impl Folios {
             };
             self.nodes[folio as usize].next = part;
             match (after, place) {
-                (NONE, Place::List(list)) => self.lists[usize::from(list)].tail = part,
+                (NONE, PagePlace::List(list)) => self.lists[usize::from(list)].tail = part,
                 (NONE, _) => {}
                 (after, _) => self.nodes[after as usize].previous = part,
             }
@@ -257,7 +257,7 @@ impl Folios {
 
     fn link(&mut self, folio: u32, list: usize, pages: u64, previous: u32, next: u32) {
         let node = &mut self.nodes[folio as usize];
-        node.place = Place::List(list as u8);
+        node.place = PagePlace::List(list as u8);
         node.previous = previous;
         node.next = next;
         let list = &mut self.lists[list];
@@ -277,7 +277,7 @@ impl Folios {
         let pages = self.pages_of(folio);
         let node = self.nodes[folio as usize];
         let (previous, next) = (node.previous, node.next);
-        let Place::List(list) = node.place else {
+        let PagePlace::List(list) = node.place else {
             return 0;
         };
         let list = &mut self.lists[usize::from(list)];

@@ -137,7 +137,7 @@ fn deactivate(folios: &mut Folios) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{Cache, Found, Policy, Touch};
+    use crate::cache::{AccessResult, Cache, Policy, Touch};
 
     fn limited(pages: u64) -> Cache {
         let mut cache = Cache::unlimited(Policy::Lists);
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn second_read_of_inactive_page_activates_it() {
         let mut cache = limited(10);
-        assert_eq!(cache.access(1, Touch::Marks), Found::Miss);
-        assert_eq!(cache.access(1, Touch::Marks), Found::Hit);
+        assert_eq!(cache.access(1, Touch::Marks), AccessResult::Miss);
+        assert_eq!(cache.access(1, Touch::Marks), AccessResult::Hit);
         assert_eq!(pages(&cache), (1, 0));
     }
 
@@ -181,7 +181,11 @@ mod tests {
             cache.access(slot, Touch::Marks);
         }
         for slot in 0..4 {
-            assert_eq!(cache.access(slot, Touch::Marks), Found::Hit, "page {slot}");
+            assert_eq!(
+                cache.access(slot, Touch::Marks),
+                AccessResult::Hit,
+                "page {slot}"
+            );
         }
     }
 
@@ -197,7 +201,7 @@ mod tests {
         }
         assert!(!cache.has(10), "the limit evicted it");
         let (active, _) = pages(&cache);
-        assert_eq!(cache.access(10, Touch::Marks), Found::Miss);
+        assert_eq!(cache.access(10, Touch::Marks), AccessResult::Miss);
         assert_eq!(cache.folios.list_of(10), Some(ACTIVE));
         assert!(pages(&cache).0 >= active, "it is added to the list");
     }
@@ -223,7 +227,7 @@ mod tests {
         cache.access(1, Touch::Marks);
         cache.forget(1);
         assert_eq!(cache.resident(), 0);
-        assert_eq!(cache.access(1, Touch::Marks), Found::Miss);
+        assert_eq!(cache.access(1, Touch::Marks), AccessResult::Miss);
         assert_eq!(pages(&cache), (0, 1));
     }
 }

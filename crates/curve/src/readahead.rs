@@ -1,7 +1,7 @@
 //! The kernel's readahead, simulated for one memory size: mm/readahead.c of Linux 6.18.
 
 use crate::access::{Rate, Reader};
-use crate::cache::{Cache, Found, Touch};
+use crate::cache::{AccessResult, Cache, Touch};
 use crate::pages::Slots;
 
 /// Open files whose readahead is remembered, in each memory.
@@ -85,7 +85,7 @@ impl Streams {
                 true => Touch::Uses,
                 false => Touch::Marks,
             };
-            if work.cache.access(slot, touch) == Found::Miss {
+            if work.cache.access(slot, touch) == AccessResult::Miss {
                 work.fetched += 1;
             }
             before = Some(work.cache.folios.folio(slot));

@@ -130,7 +130,7 @@ pub use shown::{ORDER, Part, STAT_COLUMNS, Shown, TablePlace};
 pub use sizing::{SIZE_COLUMNS, Sizing};
 pub use source::{Backend, Source};
 pub use sparse::{FieldGroup, SparseFields};
-pub use stacks::{Frame, Place, Stack, StackKind, Stacks, Weight};
+pub use stacks::{CodePlace, Frame, Stack, StackKind, Stacks, Weight};
 pub use statistics::{Figures, Gap, GapKind, Spread, Stall, Statistics};
 pub use system::System;
 pub use times::{TimeUse, Warm};

@@ -180,7 +180,7 @@ impl Stack {
 
 /// A function, with the line of the call in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CodePlace {
     /// The event.
     pub kind: StackKind,
     /// The function; if it is unknown, its program or library at most.
@@ -211,7 +211,7 @@ impl Stacks {
 
     /// The functions of the program that weigh most, for each kind of event.
     #[must_use]
-    pub fn places(&self, page_bytes: u64) -> Vec<Place> {
+    pub fn places(&self, page_bytes: u64) -> Vec<CodePlace> {
         let mut by_place: HashMap<(StackKind, Frame, Option<Reason>), Weight> = HashMap::new();
         for stack in &self.stacks {
             let unknown = stack.why_unknown();
@@ -227,9 +227,9 @@ impl Stacks {
                 .or_default()
                 .add(&stack.weight);
         }
-        let mut places: Vec<Place> = by_place
+        let mut places: Vec<CodePlace> = by_place
             .into_iter()
-            .map(|((kind, frame, unknown), weight)| Place {
+            .map(|((kind, frame, unknown), weight)| CodePlace {
                 kind,
                 frame,
                 unknown,
@@ -237,7 +237,7 @@ impl Stacks {
             })
             .collect();
         places.sort_by(|a, b| {
-            let rank = |place: &Place| place.weight.rank(page_bytes);
+            let rank = |place: &CodePlace| place.weight.rank(page_bytes);
             (a.kind, rank(b), &a.frame.function, a.frame.line).cmp(&(
                 b.kind,
                 rank(a),

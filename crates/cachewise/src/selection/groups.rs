@@ -1,7 +1,7 @@
 //! Control groups by the name of a systemd unit or container.
 
 use anyhow::{Context, Result, bail};
-use cachewise_cli::names::{Namer, Place};
+use cachewise_cli::names::{GroupPlace, Namer};
 use cachewise_kstat::{Cgroup, Kernel};
 use cachewise_model::{GroupNames, Reason, did_you_mean, nearest_names};
 
@@ -30,7 +30,7 @@ pub fn group_of_unit(kernel: &Kernel, typed: &str) -> Result<(String, Cgroup)> {
         .map(String::as_str)
         .filter(|group| group.rsplit('/').next() == Some(&unit))
         .collect();
-    let of_machine = |group: &&&str| Place::of(group).is_of_machine;
+    let of_machine = |group: &&&str| GroupPlace::of(group).is_of_machine;
     let found = match found.iter().filter(of_machine).count() {
         0 => found,
         _ => found.iter().filter(of_machine).copied().collect(),
@@ -152,7 +152,9 @@ fn candidates(kernel: &Kernel) -> Result<Vec<Candidate>> {
     let groups = groups(kernel)?;
     let mut namer = Namer::new();
     namer.refresh(groups.iter().map(String::as_str));
-    let own = groups.into_iter().filter(|group| Place::of(group).is_own);
+    let own = groups
+        .into_iter()
+        .filter(|group| GroupPlace::of(group).is_own);
     Ok(own
         .map(|group| Candidate {
             names: namer.names(&group),

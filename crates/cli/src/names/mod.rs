@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cachewise_model::{GroupNames, Measured, Missing, Reason};
 
 use shape::Shape;
-use state::{Found, RuntimeState};
+use state::{ContainerNames, RuntimeState};
 
 /// The variable with the directory that has the host's files, for a program in a container.
 pub const HOST_ROOT: &str = "CACHEWISE_HOST_ROOT";
@@ -30,17 +30,17 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The place of a control group among units and containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct GroupPlace {
     /// It is the group of a container or pod itself, not one inside.
     pub is_own: bool,
     /// The service manager of the machine made it, not that of a user or container.
     pub is_of_machine: bool,
 }
 
-impl Place {
+impl GroupPlace {
     /// The place of a group with this path below the root of the hierarchy.
     #[must_use]
-    pub fn of(group: &str) -> Place {
+    pub fn of(group: &str) -> GroupPlace {
         let shape = Shape::of(group);
         let is_own = match shape.container {
             Some(container) => container.end == group.len(),
@@ -52,7 +52,7 @@ impl Place {
         };
         let above = group.rsplit_once('/').map_or("", |(above, _)| above);
         let above = Shape::of(above);
-        Place {
+        GroupPlace {
             is_own,
             is_of_machine: above.unit.is_none() && above.container.is_none(),
         }
@@ -72,7 +72,7 @@ pub struct Namer {
 
 #[derive(Debug)]
 struct Known {
-    found: Result<Found, Missing>,
+    found: Result<ContainerNames, Missing>,
     read: Instant,
 }
 

@@ -39,7 +39,7 @@ const SANDBOX: &str = "POD";
 
 /// A container as its runtime knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ContainerNames {
     pub(crate) name: Option<String>,
     /// `NAMESPACE/NAME`.
     pub(crate) pod: Option<String>,
@@ -112,7 +112,11 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// The reason why nothing is known of it: the files may not be read, or there are none.
-    pub(crate) fn container(&mut self, id: &str, user: Option<u32>) -> Result<Found, Missing> {
+    pub(crate) fn container(
+        &mut self,
+        id: &str,
+        user: Option<u32>,
+    ) -> Result<ContainerNames, Missing> {
         let mut denied = false;
         let mut of = |path: &Path| match json(path) {
             Ok(found) => Some(found),
@@ -216,7 +220,7 @@ fn name_of_pod(database: &[u8], id: &str) -> Option<String> {
     (!name.is_empty() && name.bytes().all(is_allowed)).then(|| name.to_owned())
 }
 
-fn of_docker(config: &Value) -> Found {
+fn of_docker(config: &Value) -> ContainerNames {
     let mut found = of_labels(&config["Config"]["Labels"], Reason::NoPod);
     if found.name.is_none() {
         let name = string(&config["Name"]);
@@ -226,7 +230,7 @@ fn of_docker(config: &Value) -> Found {
 }
 
 /// A container by its OCI runtime specification.
-fn of_spec(spec: &Value, no_pod: Reason) -> Found {
+fn of_spec(spec: &Value, no_pod: Reason) -> ContainerNames {
     let annotations = &spec["annotations"];
     let mut found = of_labels(annotations, no_pod);
     if found.name.is_none() && annotations["io.kubernetes.cri.container-type"] == "sandbox" {
@@ -235,14 +239,14 @@ fn of_spec(spec: &Value, no_pod: Reason) -> Found {
     found
 }
 
-fn of_labels(labels: &Value, no_pod: Reason) -> Found {
+fn of_labels(labels: &Value, no_pod: Reason) -> ContainerNames {
     let first = |keys: &[&str]| keys.iter().find_map(|key| string(&labels[*key]));
     let namespace = first(&[
         "io.kubernetes.cri.sandbox-namespace",
         "io.kubernetes.pod.namespace",
     ]);
     let pod = first(&["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]);
-    Found {
+    ContainerNames {
         name: first(&[
             "io.kubernetes.cri.container-name",
             "io.kubernetes.container.name",

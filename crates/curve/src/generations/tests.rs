@@ -1,6 +1,6 @@
 //! Reclaim by generations, at the limit of a memory.
 
-use crate::cache::{Cache, Found, Policy, Touch};
+use crate::cache::{AccessResult, Cache, Policy, Touch};
 
 fn limited(pages: u64) -> Cache {
     let mut cache = Cache::unlimited(Policy::Generations);
@@ -10,7 +10,7 @@ fn limited(pages: u64) -> Cache {
 
 fn read(cache: &mut Cache, slots: std::ops::Range<u32>) -> u32 {
     let found = slots.map(|slot| cache.access(slot, Touch::Marks));
-    found.filter(|found| *found == Found::Miss).count() as u32
+    found.filter(|found| *found == AccessResult::Miss).count() as u32
 }
 
 #[test]

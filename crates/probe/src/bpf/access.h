@@ -206,21 +206,19 @@ static long tree_step(u64 step, struct tree_walk *walk)
 }
 
 /*
- * Is a page of a mapping in the page cache? As xas_load() searches, with slots of XA_CHUNK_SHIFT 6, and without a lock: the
- * answer is that of a moment. Shadow entries of evicted pages are odd.
+ * The folio of a page that is in the page cache, by its address; 0: it is not there. As xas_load() searches, with slots of
+ * XA_CHUNK_SHIFT 6, and without a lock: the answer is that of a moment. Shadow entries of evicted pages are odd.
  */
-static __noinline int send_if_resident(u64 mapping, u64 index)
+static __noinline u64 resident_folio(u64 mapping, u64 index)
 {
 	struct address_space *of = PLAIN(address_space, (void *)mapping);
 	struct tree_walk walk = { index, (u64)READ(of, i_pages.xa_head) };
 
 	bpf_loop(12, tree_step, &walk, 0);
-	if (!walk.entry || walk.entry & 3 || (!walk.levels && index))
-		return 0;
-	return send_access(mapping, index, index, ACCESS_RESIDENT, 0);
+	return walk.entry & 3 || (!walk.levels && index) ? 0 : walk.entry;
 }
 
-/* As above, if user space requested accesses. */
+/* Sends the access to pages first..=last, if user space requested accesses. */
 static __always_inline void access_pages(u64 mapping, u64 first, u64 last, u32 kind, u64 file)
 {
 	if (config.accesses)

@@ -38,6 +38,28 @@ int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, u
 	return 0;
 }
 
+/*
+ * Sends the access of a page fault. A resident page that is charged to another group takes none of the memory of the
+ * watched one, and that does not evict it: it is no access then, but requested.
+ */
+static __noinline int access_of_fault(u64 mapping, u64 index)
+{
+	CURRENT(trusted, task);
+	u64 folio = resident_folio(mapping, index);
+	struct cgroup *group;
+
+	if (folio && config.cgroup_filter) {
+		group = memory_group_in(READ(task, cgroups));
+		if (!group || group_charged(PLAIN(folio, (void *)folio)) != (u32)READ(group, kn, id)) {
+			add_to_sample(SAMPLE_REQUESTED, 1);
+			return 0;
+		}
+	}
+	if (folio)
+		send_access(mapping, index, index, ACCESS_RESIDENT, 0);
+	return send_access(mapping, index, index, ACCESS_FAULT, 0);
+}
+
 static __always_inline int fault_on(struct address_space *mapping, u64 index)
 {
 	struct task_state *state = fault_event(mapping);
@@ -45,8 +67,7 @@ static __always_inline int fault_on(struct address_space *mapping, u64 index)
 	if (!state)
 		return 0;
 	if (config.accesses)
-		send_if_resident((u64)mapping, index);
-	access_pages((u64)mapping, index, index, ACCESS_FAULT, 0);
+		access_of_fault((u64)mapping, index);
 	state->fault_index = index;
 	state->fault_known = 1;
 	return 0;

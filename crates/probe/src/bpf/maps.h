@@ -509,19 +509,23 @@ static __always_inline void follow(u32 tgid, bool on)
 		__sync_fetch_and_and(word, ~bit);
 }
 
-static __always_inline struct cgroup *cgroup_in(struct css_set *set)
+/* The group that memory of these tasks is charged to. */
+static __always_inline struct cgroup *memory_group_in(struct css_set *set)
 {
 	u64 place = bpf_core_field_offset(struct css_set, subsys) +
 		    bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void *);
 	struct cgroup_subsys_state *css;
 
-	if (!config.cgroup_v1)
-		return READ(set, dfl_cgrp);
 	if (config.probe_reads)
 		css = (void *)peek((u64)set + place);
 	else
 		css = *(struct cgroup_subsys_state *volatile *)((void *)set + place);
 	return css ? READ(css, cgroup) : NULL;
+}
+
+static __always_inline struct cgroup *cgroup_in(struct css_set *set)
+{
+	return config.cgroup_v1 ? memory_group_in(set) : READ(set, dfl_cgrp);
 }
 
 static __always_inline u64 cgroup_id_in(struct css_set *set)

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use cachewise_model::{Frame, Interval, Place, Reason, Stack, StackKind, Stacks, Weight, escaped};
+use cachewise_model::{
+    CodePlace, Frame, Interval, Reason, Stack, StackKind, Stacks, Weight, escaped,
+};
 use serde_json::{Value as Json, json};
 
 use super::options::ReportOptions;
@@ -117,7 +119,7 @@ pub(crate) fn text(interval: &Interval, options: ReportOptions) -> String {
     text
 }
 
-fn row(place: &Place, total: &Weight) -> Vec<SheetCell> {
+fn row(place: &CodePlace, total: &Weight) -> Vec<SheetCell> {
     let weight = &place.weight;
     let number = |number: u64, text: String| match number {
         0 => SheetCell::number(0, ""),

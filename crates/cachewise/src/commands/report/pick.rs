@@ -21,7 +21,7 @@ const MOST_NAMES: usize = 4096;
 
 /// The part that is kept of each sample.
 pub struct Picked {
-    wanted: Wanted,
+    wanted: SelectedPart,
     /// Processes that were selected so far, with their start: their descendants are selected after their end, too.
     processes: HashSet<(u32, Option<u64>)>,
     /// Names in the recording that the option could have meant.
@@ -29,7 +29,7 @@ pub struct Picked {
     is_found: bool,
 }
 
-enum Wanted {
+enum SelectedPart {
     Pid(u32),
     Command(Filter),
     Group(Vec<String>),
@@ -42,15 +42,15 @@ impl Picked {
     pub fn of(selection: &Selection) -> Option<Picked> {
         let named = &selection.named;
         let wanted = if let Some(pid) = selection.pid {
-            Wanted::Pid(pid)
+            SelectedPart::Pid(pid)
         } else if let Some(path) = &named.cgroup {
-            Wanted::Group(group_names(path))
+            SelectedPart::Group(group_names(path))
         } else if let Some(unit) = &named.unit {
-            Wanted::Unit(crate::selection::unit_name(unit))
+            SelectedPart::Unit(crate::selection::unit_name(unit))
         } else if let Some(container) = &named.container {
-            Wanted::Container(container.clone())
+            SelectedPart::Container(container.clone())
         } else {
-            Wanted::Command(named.program.clone()?)
+            SelectedPart::Command(named.program.clone()?)
         };
         Some(Picked {
             wanted,
@@ -66,13 +66,15 @@ impl Picked {
             return Ok(());
         }
         let (kind, typed) = match &self.wanted {
-            Wanted::Pid(pid) => bail!(
+            SelectedPart::Pid(pid) => bail!(
                 "the recording has no row of process {pid}: it did not run, or others were more active"
             ),
-            Wanted::Command(filter) => ("process with a command", filter.text()),
-            Wanted::Group(names) => ("control group", names.first().map_or("", String::as_str)),
-            Wanted::Unit(unit) => ("unit", unit.as_str()),
-            Wanted::Container(name) => ("container or pod", name.as_str()),
+            SelectedPart::Command(filter) => ("process with a command", filter.text()),
+            SelectedPart::Group(names) => {
+                ("control group", names.first().map_or("", String::as_str))
+            }
+            SelectedPart::Unit(unit) => ("unit", unit.as_str()),
+            SelectedPart::Container(name) => ("container or pod", name.as_str()),
         };
         let near = nearest_names(typed, self.names.iter().map(String::as_str));
         let near: Vec<String> = near
@@ -83,7 +85,7 @@ impl Picked {
             "the recording has no {kind} {typed:?}; {}`cachewise report FILE --series --of {}` lists those that it has",
             did_you_mean(&near),
             match self.wanted {
-                Wanted::Command(_) => "processes",
+                SelectedPart::Command(_) => "processes",
                 _ => "cgroups",
             }
         )
@@ -92,8 +94,10 @@ impl Picked {
     /// Keeps the selected part of a sample.
     pub fn keep(&mut self, interval: &mut Interval) {
         match &self.wanted {
-            Wanted::Pid(_) | Wanted::Command(_) => self.keep_processes(interval),
-            Wanted::Group(_) | Wanted::Unit(_) | Wanted::Container(_) => self.keep_groups(interval),
+            SelectedPart::Pid(_) | SelectedPart::Command(_) => self.keep_processes(interval),
+            SelectedPart::Group(_) | SelectedPart::Unit(_) | SelectedPart::Container(_) => {
+                self.keep_groups(interval)
+            }
         }
         // A sample does not say which process read which file.
         interval.files.clear();
@@ -113,8 +117,8 @@ impl Picked {
         let id = |row: &ProcessRow| Some((row.pid?, row.started.known()));
         let rows = &interval.processes;
         let is_named = |row: &ProcessRow| match &self.wanted {
-            Wanted::Pid(pid) => row.pid == Some(*pid),
-            Wanted::Command(filter) => {
+            SelectedPart::Pid(pid) => row.pid == Some(*pid),
+            SelectedPart::Command(filter) => {
                 let command = row.command.as_ref().known().map(String::as_str);
                 let program = command.and_then(|command| command.split(' ').next());
                 row.pid.is_some() && filter.accepts(command.into_iter().chain(program))
@@ -188,8 +192,8 @@ impl Picked {
             let rows = interval.cgroups.iter();
             self.names.extend(
                 rows.flat_map(|row| match &self.wanted {
-                    Wanted::Group(_) => vec![path(row)],
-                    Wanted::Unit(_) => vec![row.names.unit.clone().known()],
+                    SelectedPart::Group(_) => vec![path(row)],
+                    SelectedPart::Unit(_) => vec![row.names.unit.clone().known()],
                     _ => vec![
                         row.names.container.clone().known(),
                         row.names.pod.clone().known(),
@@ -222,22 +226,24 @@ impl Picked {
     }
 }
 
-impl Wanted {
+impl SelectedPart {
     fn is_group(&self, path: &str, names: &GroupNames) -> bool {
         let is = |name: &Measured<String>, typed: &str| {
             name.as_ref().known().is_some_and(|name| name == typed)
         };
         match self {
-            Wanted::Group(wanted) => wanted.iter().any(|wanted| wanted == path),
-            Wanted::Unit(unit) => is(&names.unit, unit) || path.rsplit('/').next() == Some(unit),
-            Wanted::Container(name) => {
+            SelectedPart::Group(wanted) => wanted.iter().any(|wanted| wanted == path),
+            SelectedPart::Unit(unit) => {
+                is(&names.unit, unit) || path.rsplit('/').next() == Some(unit)
+            }
+            SelectedPart::Container(name) => {
                 let id = names.container_id.as_ref().known();
                 is(&names.container, name)
                     || is(&names.pod, name)
                     || is(&names.shown(), name)
                     || !name.is_empty() && id.is_some_and(|id| id.starts_with(name.as_str()))
             }
-            Wanted::Pid(_) | Wanted::Command(_) => false,
+            SelectedPart::Pid(_) | SelectedPart::Command(_) => false,
         }
     }
 }
