@@ -5,26 +5,26 @@
 //! does (`/proc/PID/mem`).
 //!
 //! # Layout
+//! - `open_file`: a file that a process has open
 //! - `sample`: pages of a file, and the search for them in bytes
 //! - `memory`: present memory of a process
 //! - this file: the processes and files that are worth the comparison
 
 mod memory;
+mod open_file;
 mod sample;
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cachewise_kstat::{Hold, Kernel};
 use cachewise_model::{Copies, Exit, Interval};
-use cachewise_units::{ByteRange, Bytes};
+use cachewise_units::Bytes;
 
+use open_file::{OpenFile, WORTH};
 use sample::Sample;
 
-/// Less memory of a process or of a file is not worth a comparison; as in the rule `cached_twice`.
-const WORTH: Bytes = Bytes(16 << 20);
 /// Processes that are compared: those with the most memory.
 const PROCESSES: usize = 4;
 /// Files of each that are compared: the largest.
@@ -94,21 +94,13 @@ pub fn running(interval: &Interval) -> Vec<u32> {
     running.filter_map(|row| row.pid).collect()
 }
 
-/// A file that a process has open.
-struct Open {
-    path: PathBuf,
-    /// The path by which this program reaches it.
-    link: PathBuf,
-    size: u64,
-}
-
 /// The largest files that a process has open for reading and writing, each once.
-fn files(kernel: &Kernel, pid: u32) -> Vec<Open> {
+fn files(kernel: &Kernel, pid: u32) -> Vec<OpenFile> {
     let Ok(all) = kernel.process_files(pid) else {
         return Vec::new();
     };
     let mut seen = HashSet::new();
-    let mut files: Vec<Open> = Vec::new();
+    let mut files: Vec<OpenFile> = Vec::new();
     for file in all.files {
         // Mapped pages are not copied: the process uses those of the page cache.
         if !matches!(file.hold, Hold::Descriptor(_)) || file.deleted {
@@ -119,7 +111,7 @@ fn files(kernel: &Kernel, pid: u32) -> Vec<Open> {
         };
         let is_new = seen.insert((facts.dev(), facts.ino()));
         if facts.is_file() && facts.len() >= WORTH.0 && is_new {
-            files.push(Open {
+            files.push(OpenFile {
                 path: file.path,
                 link: file.link,
                 size: facts.len(),
@@ -130,6 +122,3 @@ fn files(kernel: &Kernel, pid: u32) -> Vec<Open> {
     files.truncate(FILES);
     files
 }
-
-/// The whole of a file.
-const WHOLE: ByteRange = ByteRange::starting_at(0);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cachewise_units::{PageRange, Pages};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::{Open, WHOLE, WORTH};
+use super::open_file::{OpenFile, WHOLE, WORTH};
 
 /// Pages that are compared.
 const COMPARED: u64 = 256;
@@ -38,7 +38,7 @@ pub struct Sample {
 
 impl Sample {
     /// Reads pages from the page cache; `None` if too few are resident or they cannot be read.
-    pub fn of(open: Open) -> Option<Sample> {
+    pub fn of(open: OpenFile) -> Option<Sample> {
         let file = cachewise_residency::open(&open.link).ok()?;
         let page = cachewise_sys::page_size();
         let counts = cachewise_residency::query(&file, WHOLE).ok()?;

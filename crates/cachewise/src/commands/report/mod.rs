@@ -91,18 +91,9 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
 fn check(picked: Option<&Picked>, arguments: &Report, summary: &mut Statistics) -> Result<()> {
     if let Some(picked) = picked {
         picked.check()?;
-        summary.scope = part(arguments, &summary.scope);
+        summary.scope = pick::part(&arguments.selection, &summary.scope);
     }
     Ok(())
-}
-
-/// The selected part of what was recorded, in words.
-fn part(arguments: &Report, recorded: &str) -> String {
-    let part = arguments.selection.text().unwrap_or_default();
-    match recorded {
-        "" => part,
-        recorded => format!("{part} of {recorded}"),
-    }
 }
 
 /// The files of stacks, of a recording that has stacks.

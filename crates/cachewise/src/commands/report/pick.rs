@@ -29,6 +29,15 @@ pub struct Picked {
     is_found: bool,
 }
 
+/// The selected part of what was recorded, in words.
+pub fn part(selection: &Selection, recorded: &str) -> String {
+    let part = selection.text().unwrap_or_default();
+    match recorded {
+        "" => part,
+        recorded => format!("{part} of {recorded}"),
+    }
+}
+
 enum SelectedPart {
     Pid(u32),
     Command(Filter),

@@ -69,7 +69,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         filter: None,
         sort: None,
         scope: Some(match picked {
-            Some(_) => super::part(arguments, &session.scope),
+            Some(_) => super::pick::part(&arguments.selection, &session.scope),
             None => session.scope.clone(),
         })
         .filter(|scope| !scope.is_empty()),
