@@ -137,15 +137,19 @@ impl Picked {
         self.processes
             .extend(rows.iter().filter(|row| is_named(row)).filter_map(id));
         // Until no further descendant is found.
+        let mut pids: HashSet<u32> = self.processes.iter().map(|(pid, _)| *pid).collect();
         loop {
-            let before = self.processes.len();
+            let before = pids.len();
             for row in rows {
-                let parent = row.ppid.known();
-                let is_child = parent
-                    .is_some_and(|parent| self.processes.iter().any(|(pid, _)| *pid == parent));
-                self.processes.extend(id(row).filter(|_| is_child));
+                let is_child = row
+                    .ppid
+                    .known()
+                    .is_some_and(|parent| pids.contains(&parent));
+                let child = id(row).filter(|_| is_child);
+                pids.extend(child.map(|(pid, _)| pid));
+                self.processes.extend(child);
             }
-            if self.processes.len() == before {
+            if pids.len() == before {
                 break;
             }
         }

@@ -13,6 +13,7 @@ mod room;
 mod surroundings;
 mod verify;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -180,15 +181,11 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             Some(verify::verify(&arguments, &interval, &changes, &kernel));
     }
     if interval.run().followed.is_some() && interval.parts_missing().is_none() {
-        let mut pids = copies::running(&interval);
-        pids.extend(
-            selected
-                .pids
-                .iter()
-                .filter(|pid| !pids.contains(pid))
-                .copied()
-                .collect::<Vec<u32>>(),
-        );
+        let running = copies::running(&interval);
+        let pids: BTreeSet<u32> = running
+            .into_iter()
+            .chain(selected.pids.iter().copied())
+            .collect();
         copies::fill(&mut interval, &kernel, pids);
     }
     let diagnosis = Diagnosis::of(&interval);
