@@ -114,7 +114,12 @@ fn pip_installs_it_and_its_tests_pass() {
         ])
         .current_dir(root.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    let said = run(&mut tests).unwrap_or_else(|why| panic!("python/tests: {why}"));
+    let said = run(&mut tests).unwrap_or_else(|why| {
+        println!("{why}");
+        let is_reason = |line: &&str| line.starts_with("FAILED ") || line.starts_with("E  ");
+        let reasons: Vec<&str> = why.lines().filter(is_reason).collect();
+        panic!("python/tests: {}", reasons.join("\n"));
+    });
     // SKIPPED [1] tests/test_sampler.py:78: could not import ...
     for line in said.lines().filter(|line| line.starts_with("SKIPPED")) {
         let (_, what) = line.split_once("] ").unwrap_or(("", line));

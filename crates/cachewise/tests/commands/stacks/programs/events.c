@@ -133,5 +133,7 @@ int main(int count, char **arguments)
 		return 1;
 	while (waits && read(0, &byte, 1) == 1)
 		;
+	/* mappings are read while a process lives: on a busy machine that takes a while */
+	usleep(300 * 1000);
 	return 0;
 }
