@@ -18,7 +18,7 @@ smoke() {
     done
     timeout -k 10 "${limit:-600}" cachewise run -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-run.txt" 2>&1
     grep -q "exact to the page" "$out/smoke-run.txt" || say "FAILED: smoke run: not exact"
-    grep -E "counted by|pages asked for$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
+    grep -E "counted by|requested pages$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
     # What tasks wait for.
     cachewise evict /work/data >/dev/null
     timeout -k 10 "${limit:-600}" cachewise run --json -- dd if=/work/data of=/dev/null bs=64k >/dev/null 2>"$out/smoke-times.json"

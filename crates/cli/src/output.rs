@@ -178,6 +178,7 @@ impl Sink {
         let style = Style {
             color,
             width: width.unwrap_or(PLAIN_WIDTH),
+            ascii: !has_utf8(),
         };
         Ok(Sink {
             format: target.format,
@@ -211,6 +212,17 @@ impl Sink {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// Whether the locale of the environment is one of UTF-8, in the order of setlocale(3).
+#[must_use]
+pub fn has_utf8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
 }
 
 fn refuse_markdown(output: &Output) -> Result<()> {

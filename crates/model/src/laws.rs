@@ -60,12 +60,12 @@ pub fn laws(interval: &Interval) -> Vec<Law> {
         parts.push(("unserved", unserved));
     }
     let mut laws = vec![
-        Law::of_totals("hits_and_misses", parts, ("pages asked for", asked)),
+        Law::of_totals("hits_and_misses", parts, ("requested pages", asked)),
         Law::of_totals(
             "reuse_and_readahead",
             vec![
-                ("reused", totals.read_cached_pages()),
-                ("just read ahead", first_uses),
+                ("from cache", totals.read_cached_pages()),
+                ("read ahead", first_uses),
             ],
             ("hits", totals.hits()),
         ),
@@ -142,7 +142,7 @@ impl Interval {
 
 fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
     let sum = sum.get(Counter::ReadRequestedPages);
-    Law::of_totals(id, vec![(name, sum)], ("pages asked for", asked))
+    Law::of_totals(id, vec![(name, sum)], ("requested pages", asked))
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ pub(crate) use intervals::KEPT;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use cachewise_model::{Counter, Interval, Measured, Residency};
+use cachewise_model::{Interval, Measured, Residency};
 use cachewise_units::Rate;
+use cachewise_view::ReadPart;
 
 use crate::areas::Areas;
 use crate::listing::Listing;
@@ -36,13 +37,13 @@ pub struct Message {
     pub is_error: bool,
 }
 
-/// Hits and misses of an interval, per second.
+/// Reads of an interval, per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beat {
-    /// Pages that were cached.
-    pub hits: f64,
-    /// Pages that had to be read.
-    pub misses: f64,
+    /// Pages from cache, read ahead, and missed.
+    pub parts: [f64; 3],
+    /// Bytes fetched from the storage of file systems.
+    pub fetched: f64,
 }
 
 impl Beat {
@@ -50,10 +51,19 @@ impl Beat {
     #[must_use]
     pub fn of_interval(interval: &Interval) -> Option<Beat> {
         let rate = |count: u64| Rate::of(count, interval.elapsed).map(Rate::per_second);
+        let part = |part: ReadPart| rate(part.amount(&interval.ledger).known()?);
+        let [cached, ahead, missed] = ReadPart::REQUESTED;
+        let fetched = interval.ledger.fetched_bytes(Some(interval.page()));
         Some(Beat {
-            hits: rate(interval.ledger.hits().known()?)?,
-            misses: rate(interval.ledger.get(Counter::ReadMissedPages).known()?)?,
+            parts: [part(cached)?, part(ahead)?, part(missed)?],
+            fetched: rate(fetched.known()?)?,
         })
+    }
+
+    /// Requested pages.
+    #[must_use]
+    pub fn requested(&self) -> f64 {
+        self.parts.iter().sum()
     }
 }
 

@@ -104,7 +104,7 @@ impl App {
                 let shown = crate::scale::visible(shown);
                 let x = canvas.text(from, y, end, &format!("/{shown}"), look.bold());
                 if let Some(wrong) = wrong {
-                    canvas.text(x + 2, y, end, wrong, look.misses());
+                    canvas.text(x + 2, y, end, wrong, look.warning());
                 } else if text.is_empty() {
                     let hint = "text, re:REGEX or glob:PATTERN";
                     canvas.text(x + 1, y, end, hint, look.dim());
@@ -122,7 +122,7 @@ impl App {
             canvas.text(from, y, end, &text, look.bold());
         } else if let Some(message) = &self.message {
             let style = match message.is_error {
-                true => look.misses(),
+                true => look.warning(),
                 false => look.plain(),
             };
             let text = match message.is_error {

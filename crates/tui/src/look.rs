@@ -1,5 +1,6 @@
 //! Capabilities of a terminal: characters and attributes.
 
+use cachewise_view::ReadPart;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
@@ -37,16 +38,21 @@ impl TerminalStyle {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Hits.
+    /// A part of reads, in its colour.
     #[must_use]
-    pub fn hits(self) -> Style {
-        self.colored(Color::Green)
+    pub fn part(self, part: ReadPart) -> Style {
+        self.colored(match part.ansi() {
+            31 => Color::Red,
+            34 => Color::Blue,
+            35 => Color::Magenta,
+            _ => Color::Cyan,
+        })
     }
 
-    /// Misses and warnings.
+    /// Warnings: red can be read on light and dark grounds.
     #[must_use]
-    pub fn misses(self) -> Style {
-        self.colored(Color::Yellow)
+    pub fn warning(self) -> Style {
+        self.colored(Color::Red)
     }
 
     fn colored(self, color: Color) -> Style {

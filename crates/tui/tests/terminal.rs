@@ -327,7 +327,7 @@ fn closed() {
 
 fn resized() {
     let mut desk = Desk::new("plain", 24, 80);
-    desk.until_shown("hits");
+    desk.until_shown("reads");
     for (rows, cols, shown, hidden) in [
         (10, 40, "[1 processes]", "2 files"),
         (50, 160, "REFAULTS", "\u{0}"),

@@ -79,7 +79,7 @@ fn line(text: &mut String, check: &Check, column: usize, style: Style) {
     let state = pad(check.state.id(), "limited".len(), Side::Left);
     let state = match check.state {
         State::Ok => state,
-        State::Limited | State::Missing => style.yellow(&state),
+        State::Limited | State::Missing => style.warning(&state),
     };
     let id = pad(&escaped(&check.id), column, Side::Left);
     let found = escaped(&check.found);

@@ -37,6 +37,7 @@
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `plot`: curves of latency, as SVG and as text; `miss_plot`: of miss ratios.
+//! - `read_parts`: the picture of reads: its parts, their order and colours.
 //! - `flame`: stacks as folded lines and as a flame graph.
 //! - `number`, `json`, `csv_text`, `metrics`: one value, in each format; `cell`: text in columns. `layout`: columns and lines of
 //!   tables. `labelled`: metrics of
@@ -57,6 +58,7 @@ mod metrics;
 mod miss_plot;
 mod number;
 mod plot;
+mod read_parts;
 mod report;
 mod rows;
 mod sheet;
@@ -72,9 +74,10 @@ pub use metrics::{Exposition, Labels, Metric, MetricNumber};
 pub use miss_plot::{miss_svg, miss_text};
 pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
+pub use read_parts::{ReadPart, bar_cells, read_bar};
 pub use report::{
     ReportOptions, StackTable, backend_json, culprit_text, evicted_by, evictions_json,
-    finding_figure, findings_json, folded_text, lost_json, lost_text, write_report,
+    finding_figure, findings_json, folded_text, headline_text, lost_json, lost_text, write_report,
 };
 pub use rows::{RowOptions, RowWriter};
 pub use sheet::{Sheet, SheetCell, SheetColumn, markdown_text};

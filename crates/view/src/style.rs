@@ -1,7 +1,7 @@
 //! Colour and width, as passed by the caller.
 //!
-//! This crate queries neither terminal nor environment. It uses two attributes, bold and yellow,
-//! and never as the only sign of a state.
+//! This crate queries neither terminal nor environment. It uses bold, red for warnings, and the colours of [`crate::ReadPart`], and
+//! never as the only sign of a state.
 
 /// Style of text for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Style {
     pub color: bool,
     /// The width in columns. Paths are shortened to fit; numbers never are.
     pub width: usize,
+    /// Only ASCII characters, for terminals without UTF-8.
+    pub ascii: bool,
 }
 
 impl Style {
@@ -19,6 +21,7 @@ impl Style {
         Style {
             color: false,
             width,
+            ascii: false,
         }
     }
 
@@ -28,10 +31,16 @@ impl Style {
         self.with("1", text)
     }
 
-    /// Yellow: warnings.
+    /// Red, which can be read on light and dark grounds: warnings.
     #[must_use]
-    pub fn yellow(&self, text: &str) -> String {
-        self.with("33", text)
+    pub fn warning(&self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    /// One of the 16 colours, by its code: 31 is red.
+    #[must_use]
+    pub fn paint(&self, code: u8, text: &str) -> String {
+        self.with(&code.to_string(), text)
     }
 
     fn with(&self, code: &str, text: &str) -> String {
@@ -58,10 +67,10 @@ mod tests {
     fn style_without_color_writes_no_escapes() {
         let colored = Style {
             color: true,
-            width: 80,
+            ..Style::plain(80)
         };
         assert_eq!(colored.bold("x"), "\u{1b}[1mx\u{1b}[0m", "bold and back");
-        assert_eq!(colored.yellow(""), "", "nothing needs no colour");
-        assert_eq!(Style::plain(80).yellow("x"), "x", "plain is plain");
+        assert_eq!(colored.warning(""), "", "nothing needs no colour");
+        assert_eq!(Style::plain(80).warning("x"), "x", "plain is plain");
     }
 }

@@ -1,7 +1,7 @@
 // The page comes with its numbers; this keeps them moving.
 
 import { Charts, clock as at } from "./charts.js";
-import { bytes, cell, plain } from "./format.js";
+import { bytes, cell, percent, plain } from "./format.js";
 import { Table } from "./tables.js";
 import { Treemap } from "./treemap.js";
 
@@ -178,8 +178,29 @@ function flame() {
   picture.src = `/flame.svg?at=${Math.round(flameDrawn)}`;
 }
 
+// The picture of reads: parts of what was requested, and direct I/O beside them.
+function reads(point) {
+  const parts = { cached: "read_cached_pages", ahead: "readahead_hit_pages", miss: "read_missed_pages" };
+  const pages = Object.values(parts).map((id) => point[id] ?? 0);
+  const whole = pages.reduce((sum, part) => sum + part);
+  let x = 0;
+  Object.keys(parts).forEach((name, place) => {
+    const width = whole > 0 ? (pages[place] * 1000) / whole : 0;
+    const bar = document.querySelector(`#reads rect.${name}`);
+    bar.setAttribute("x", x);
+    bar.setAttribute("width", width);
+    x += width;
+    const share = whole > 0 && typeof point[parts[name]] === "number" ? pages[place] / whole : null;
+    document.querySelector(`#reads li.${name} b`).textContent = percent(share);
+  });
+  const direct = cell(point, { id: "direct_read_bytes", unit: "bytes", rate: true }).text;
+  document.querySelector("#reads li.direct b").textContent = `${direct}/s`;
+}
+
 function show(tick) {
   const { point } = tick;
+  byId("headline").textContent = tick.headline;
+  reads(point);
   for (const [id, how] of Object.entries(FIGURES)) {
     const place = document.querySelector(`[data-figure="${id}"]`);
     const { text } = cell(point, { id, ...how });

@@ -1,4 +1,4 @@
-// Four charts over time, drawn by uPlot. An unknown value is a gap, not 0.
+// Charts over time, drawn by uPlot. An unknown value is a gap, not 0.
 
 import { bytes, pageSize, percent } from "./format.js";
 
@@ -18,19 +18,22 @@ const plain = (value) => (value === null ? "-" : bytes(value));
 
 const CHARTS = [
   {
-    place: "chart-asked",
+    place: "chart-reads",
     show: perSecond,
+    // The first three are stacked: their height is what was requested.
+    stacked: 3,
     series: [
-      { label: "Reused", color: "hit", fill: true, of: rate("read_cached_pages", pageSize) },
+      { label: "From cache", color: "cached", of: rate("read_cached_pages", pageSize) },
       { label: "Read ahead", color: "ahead", of: rate("readahead_hit_pages", pageSize) },
       { label: "Missed", color: "miss", of: rate("read_missed_pages", pageSize) },
+      { label: "Direct", color: "direct", of: rate("direct_read_bytes") },
     ],
   },
   {
     place: "chart-devices",
     show: perSecond,
     series: [
-      { label: "Read", color: "hit", fill: true, of: rate("device_read_bytes") },
+      { label: "Read", color: "cached", fill: true, of: rate("device_read_bytes") },
       { label: "Written", color: "write", of: rate("device_write_bytes") },
       { label: "Direct", color: "direct", of: rate("direct_bytes") },
     ],
@@ -39,7 +42,7 @@ const CHARTS = [
     place: "chart-memory",
     show: plain,
     series: [
-      { label: "Cached", color: "hit", fill: true, of: gauge("cached_bytes") },
+      { label: "Cached", color: "cached", fill: true, of: gauge("cached_bytes") },
       { label: "Buffers", color: "ahead", of: gauge("buffers_bytes") },
       { label: "Dirty", color: "miss", of: gauge("dirty_bytes") },
     ],
@@ -51,7 +54,7 @@ const CHARTS = [
     series: [
       { label: "I/O", color: "miss", fill: true, of: gauge("psi_io_some_ratio", 100) },
       { label: "Memory", color: "direct", of: gauge("psi_memory_some_ratio", 100) },
-      { label: "CPU", color: "hit", of: gauge("psi_cpu_some_ratio", 100) },
+      { label: "CPU", color: "cached", of: gauge("psi_cpu_some_ratio", 100) },
     ],
   },
 ];
@@ -83,7 +86,16 @@ export class Charts {
 
   data(chart) {
     const times = this.points.map((point) => Date.parse(point.time) / 1000);
-    return [times, ...chart.series.map((series) => this.points.map(series.of))];
+    const own = chart.series.map((series) => this.points.map(series.of));
+    const heights = own.map((values, place) =>
+      place === 0 || place >= (chart.stacked ?? 0)
+        ? values
+        : values.map((_, at) => {
+            const parts = own.slice(0, place + 1).map((part) => part[at]);
+            return parts.includes(null) ? null : parts.reduce((sum, part) => sum + part);
+          }),
+    );
+    return [times, ...heights];
   }
 
   update() {
@@ -115,16 +127,17 @@ export class Charts {
   }
 
   plot(chart) {
-    const place = document.getElementById(chart.place);
+    const host = document.getElementById(chart.place);
     const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const inBytes = chart.show !== share;
     return new globalThis.uPlot(
       {
-        ...this.size(place),
+        ...this.size(host),
         cursor: { y: false, points: { size: 6 } },
         padding: [10, 28, 0, 0],
         hooks: { setCursor: [(plot) => this.last(plot)] },
         legend: { live: true },
+        bands: Array.from({ length: Math.max((chart.stacked ?? 0) - 1, 0) }, (_, low) => ({ series: [low + 2, low + 1] })),
         scales: {
           x: { time: true },
           y: { range: (_, low, high) => [0, Math.max(high ?? 0, chart.least ?? 1024) * 1.08] },
@@ -141,18 +154,19 @@ export class Charts {
         ],
         series: [
           { label: "Time", value: (_, time) => (time === null ? "" : clock(time)) },
-          ...chart.series.map((series) => ({
+          ...chart.series.map((series, place) => ({
             label: series.label,
             stroke: color(series.color),
             width: 1.5,
-            fill: series.fill ? `${color(series.color)}22` : undefined,
-            value: (_, value) => chart.show(value ?? null),
+            fill: place < (chart.stacked ?? 0) ? `${color(series.color)}b0` : series.fill ? `${color(series.color)}22` : undefined,
+            // The part itself, not the height up to which it is drawn.
+            value: (_, value, __, at) => chart.show(at === null || at === undefined ? value ?? null : series.of(this.points[at] ?? {})),
             points: { show: false },
           })),
         ],
       },
       this.data(chart),
-      place,
+      host,
     );
   }
 }

@@ -13,7 +13,7 @@ pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 const MOST_ROWS: usize = 100;
 
 /// The fields that the charts, and the figures above them, show.
-const POINT: [&str; 22] = [
+const POINT: [&str; 23] = [
     "time",
     "elapsed_seconds",
     "read_requested_pages",
@@ -23,6 +23,7 @@ const POINT: [&str; 22] = [
     "reuse_ratio",
     "readahead_hit_pages",
     "direct_bytes",
+    "direct_read_bytes",
     "dirtied_pages",
     "device_read_bytes",
     "device_write_bytes",

@@ -134,6 +134,7 @@ pub fn openapi() -> Json {
             "Findings of the last minute, each with the next step",
             json!([]),
             json!({
+                "headline": { "type": "string", "description": "The findings in one sentence: how many problems and notes, and their subjects" },
                 "findings": or_null(array("Finding")),
                 "unchecked_rules": {
                     "type": "array",

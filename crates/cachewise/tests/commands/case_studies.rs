@@ -235,8 +235,8 @@ fn a_person_sees_that_it_adds_up() {
         "the table names the file: {err}"
     );
     assert!(
-        err.contains("adds up: "),
-        "and shows that the numbers add up: {err}"
+        err.contains("reads  ") && err.contains(" from cache "),
+        "the picture of reads is there: {err}"
     );
     assert!(!err.contains("DOES NOT ADD UP"), "which they do: {err}");
     assert!(

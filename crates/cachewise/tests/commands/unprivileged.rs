@@ -142,7 +142,7 @@ fn runs(without: &Without) {
         "nothing claims to be exact: {err}"
     );
     assert!(
-        !err.contains("through the cache") && err.contains("read calls, pipes included"),
+        !err.contains("buffered reads") && err.contains("read calls, with pipes"),
         "calls are counted, whatever they read: {err}"
     );
     assert!(

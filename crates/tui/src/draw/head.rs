@@ -1,16 +1,15 @@
-//! The machine's numbers, and their history.
+//! The machine's numbers, the picture of its reads, and the history of what was fetched.
 
 use cachewise_model::{Count, Exactness, Measured, Reason, Value, field};
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use super::canvas::Canvas;
 use crate::action::Scene;
-use crate::app::{App, Beat};
+use crate::app::App;
 use crate::look::{cut_path, width};
 use crate::scale::Scale;
 use cachewise_view::narrow::{bytes, plain, ratio};
-use cachewise_view::{clock, marked};
+use cachewise_view::{ReadPart, bar_cells, clock, marked};
 
 /// Draws this many lines.
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
@@ -22,11 +21,11 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
     }
     title(app, canvas, area);
     gauges(app, canvas, area, area.y + 1);
-    if lines == 3 {
-        trail(app, canvas, area, area.y + 2, "misses", |beat| beat.misses);
-    } else if lines >= 4 {
-        trail(app, canvas, area, area.y + 2, "hits", |beat| beat.hits);
-        trail(app, canvas, area, area.y + 3, "misses", |beat| beat.misses);
+    if lines >= 3 {
+        reads(app, canvas, area, area.y + 2);
+    }
+    if lines >= 4 {
+        fetched(app, canvas, area, area.y + 3);
     }
 }
 
@@ -63,7 +62,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         );
     }
     if app.is_held {
-        x = canvas.text(x + 2, y, end, "[held]", look.misses().patch(look.bold()));
+        x = canvas.text(x + 2, y, end, "[held]", look.warning().patch(look.bold()));
     }
     let right = match (app.setup.scene, app.position) {
         (Scene::Recording, Some(position)) => {
@@ -167,53 +166,89 @@ fn shown(text: Measured<String>) -> String {
     marked(&text, String::clone)
 }
 
-/// History of a number, the latest on the right, relative to the largest shown.
-fn trail(
-    app: &App,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-    y: u16,
-    name: &str,
-    number: impl Fn(&Beat) -> f64,
-) {
+/// The column in which both bars begin.
+const BARS: u16 = 16;
+
+/// Reads of the interval: from cache, read ahead and missed, as parts of what was requested.
+fn reads(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let look = app.setup.look;
     let end = area.right();
-    let style: Style = match name {
-        "hits" => look.hits(),
-        _ => look.misses(),
+    canvas.text(area.x, y, end, "reads", look.dim());
+    let Some(latest) = app.trail.back() else {
+        return;
     };
-    let rate = |pages: f64| match app.scale {
+    let amount = match latest {
+        Some(beat) => pages_a_second(app, beat.requested()),
+        None => "-".into(),
+    };
+    let bars = area.x + BARS;
+    canvas.right(area.x + 6, y, (bars - 1).min(end), &amount, look.bold());
+    let Some(beat) = latest else {
+        return;
+    };
+    let legend = ReadPart::REQUESTED.map(|part| {
+        let block = part.block(look.ascii);
+        (part, format!("{block} {}", part.name()))
+    });
+    let taken: usize = legend.iter().map(|(_, text)| width(text) + 2).sum();
+    let room = usize::from(end.saturating_sub(bars));
+    let (cells, has_legend) = match room.checked_sub(taken) {
+        Some(cells) if cells >= 16 => (cells, true),
+        _ => (room, false),
+    };
+    let shares = beat.parts.map(|rate| rate.ceil() as u64);
+    let mut x = bars;
+    for (part, cells) in std::iter::zip(ReadPart::REQUESTED, bar_cells(shares, cells)) {
+        let bar: String = std::iter::repeat_n(part.block(look.ascii), cells).collect();
+        x = canvas.text(x, y, end, &bar, look.part(part));
+    }
+    if has_legend {
+        let mut x = end - u16::try_from(taken).unwrap_or(0);
+        for (part, text) in &legend {
+            x = canvas.text(x + 2, y, end, text, look.part(*part));
+        }
+    }
+}
+
+fn pages_a_second(app: &App, pages: f64) -> String {
+    match app.scale {
         Scale::Bytes => format!("{}/s", bytes(pages * app.setup.source.page().get() as f64)),
         Scale::Pages | Scale::Percent => format!("{}/s", plain(pages)),
-    };
+    }
+}
+
+/// History of the bytes fetched from storage, the latest on the right, relative to the largest shown.
+fn fetched(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
+    let look = app.setup.look;
+    let end = area.right();
+    let rate = |amount: f64| format!("{}/s", bytes(amount));
     let latest = match app.trail.back() {
-        Some(Some(beat)) => rate(number(beat)),
+        Some(Some(beat)) => rate(beat.fetched),
         Some(None) => "-".into(),
         None => String::new(),
     };
-    canvas.text(area.x, y, end, name, look.dim());
-    // The same column for both lines, so that their bars align.
-    let bars = area.x + 16;
-    canvas.right(area.x + 7, y, (bars - 1).min(end), &latest, look.bold());
+    canvas.text(area.x, y, end, "fetched", look.dim());
+    let bars = area.x + BARS;
+    canvas.right(area.x + 8, y, (bars - 1).min(end), &latest, look.bold());
     let room = usize::from(end.saturating_sub(bars + 13));
     if room < 8 {
         return;
     }
     let seen = app.trail.iter().rev().take(room).collect::<Vec<_>>();
-    let known = seen.iter().filter_map(|beat| beat.as_ref()).map(&number);
+    let known = seen.iter().filter_map(|beat| beat.map(|beat| beat.fetched));
     let known = known.reduce(f64::max);
     let most = known.unwrap_or_default();
     let line: String = seen
         .iter()
         .rev()
         .map(|beat| match beat {
-            Some(beat) if most > 0.0 => look.bar(number(beat) / most),
+            Some(beat) if most > 0.0 => look.bar(beat.fetched / most),
             Some(_) => ' ',
             None => '?',
         })
         .collect();
     let x = bars + u16::try_from(room - seen.len()).unwrap_or(0);
-    canvas.text(x, y, end, &line, style);
+    canvas.text(x, y, end, &line, look.part(ReadPart::Missed));
     let max = known.map_or("?".to_owned(), rate);
     canvas.right(end - 12, y, end, &format!("max {max}"), look.dim());
 }

@@ -145,7 +145,7 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
     for finding in &found.diagnosis.findings {
         lines.push((String::new(), look.plain()));
         let (mark, style) = match finding.severity {
-            Severity::Warn => ("warning: ", look.misses()),
+            Severity::Warn => ("warning: ", look.warning()),
             Severity::Info => ("note: ", look.bold()),
         };
         let subject = finding.subject_text();
@@ -197,7 +197,7 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
         lines.push((String::new(), look.plain()));
         let what = format!("{} {}", lost.count, lost.meaning);
         let head = format!("incomplete, {}: ", lost.id);
-        push_wrapped(&mut lines, &head, &what, columns, look.misses());
+        push_wrapped(&mut lines, &head, &what, columns, look.warning());
         push_wrapped(
             &mut lines,
             "    next: ",

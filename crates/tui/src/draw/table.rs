@@ -1,6 +1,7 @@
 //! A list of rows, with the lines above it.
 
 use cachewise_model::{FileRow, ProcessRow};
+use cachewise_view::ReadPart;
 use ratatui::layout::Rect;
 
 use super::canvas::Canvas;
@@ -237,7 +238,7 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
             let text = numbers.cell(column.field, row, &whole);
             let style = match text.as_str() {
                 "0" | "0%" | "-" => look.dim(),
-                _ if column.field.id == "read_missed_pages" => look.misses(),
+                _ if column.field.id == "read_missed_pages" => look.part(ReadPart::Missed),
                 _ => look.plain(),
             };
             match column.field.unit.is_number() {

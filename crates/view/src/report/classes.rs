@@ -49,26 +49,26 @@ impl Classes<'_> {
             ReadRequestedPages, ReadRequests, ReadaheadHitPages,
         };
         let totals = &self.interval.ledger;
-        let asked = totals.get(ReadRequestedPages);
+        let requested = totals.get(ReadRequestedPages);
         let (hits, reused) = (totals.hits(), totals.read_cached_pages());
         let (first_uses, misses) = (totals.get(ReadaheadHitPages), totals.get(ReadMissedPages));
         let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadRequestedBytes));
         // procfs counts calls of every kind.
         let name = match self.interval.source.backend.exact {
-            false => "read calls, pipes included",
-            true => "reads through the cache",
+            false => "read calls, with pipes",
+            true => "buffered reads",
         };
         self.requests(name, requests, bytes);
-        if asked != Measured::Exact(0) {
-            self.part("  pages asked for", asked, asked);
-            self.part("  hit", hits, asked);
-            self.part("    reused, no I/O: REUSE%", reused, asked);
-            self.part("    first use of read-ahead", first_uses, asked);
-            self.part("  missed", misses, asked);
+        if requested != Measured::Exact(0) {
+            self.part("  requested", requested, requested);
+            self.part("  hit", hits, requested);
+            self.part("    from cache (REUSE%)", reused, requested);
+            self.part("    read ahead (AHEAD)", first_uses, requested);
+            self.part("  missed", misses, requested);
         }
         let direct = (totals.get(DirectReadRequests), totals.get(DirectReadBytes));
         if matters(&[direct.0, direct.1]) {
-            self.requests("reads around it (O_DIRECT)", direct.0, direct.1);
+            self.requests("direct reads (O_DIRECT)", direct.0, direct.1);
         }
         let outside = self.interval.run().outside_bytes;
         if matters(&[outside]) {
@@ -108,23 +108,23 @@ impl Classes<'_> {
             totals.get(DirectWriteBytes),
         );
         let name = match self.interval.source.backend.exact {
-            false => "write calls, pipes included",
-            true => "writes through the cache",
+            false => "write calls, with pipes",
+            true => "buffered writes",
         };
         if matters(&[requests.0, requests.1, pages, new]) {
             self.requests(name, requests.0, requests.1);
         }
         if matters(&[pages, new]) {
-            self.part("  pages written to", pages, pages);
-            self.part("  there already", overwritten, pages);
-            self.part("  newly made", new, pages);
+            self.part("  written", pages, pages);
+            self.part("  overwritten", overwritten, pages);
+            self.part("  new", new, pages);
         }
         if matters(&[direct.0, direct.1]) {
-            self.requests("writes around it (O_DIRECT)", direct.0, direct.1);
+            self.requests("direct writes (O_DIRECT)", direct.0, direct.1);
         }
         // Mapped files and the file system's own blocks become dirty without a write.
         if matters(&[dirtied]) {
-            self.pages("pages made dirty", dirtied);
+            self.pages("dirtied", dirtied);
         }
     }
 
@@ -135,17 +135,17 @@ impl Classes<'_> {
             return;
         }
         let parts = [
-            ("  by reads, for a miss", Counter::ReadMissedPages),
-            ("  by reads, ahead", Counter::ReadaheadPages),
-            ("  by advice", Counter::PrefetchPages),
-            ("  by faults, for a miss", Counter::FaultMissPages),
-            ("  by faults, ahead", Counter::FaultReadaheadPages),
+            ("  by reads, missed", Counter::ReadMissedPages),
+            ("  by readahead", Counter::ReadaheadPages),
+            ("  by prefetching", Counter::PrefetchPages),
+            ("  by faults, missed", Counter::FaultMissPages),
+            ("  by readahead of faults", Counter::FaultReadaheadPages),
             ("  by writes", Counter::WriteNewPages),
             ("  file-system metadata", Counter::MetadataPages),
-            ("  otherwise", Counter::OtherPages),
+            ("  other", Counter::OtherPages),
         ]
         .map(|(name, counter)| (name, totals.get(counter)));
-        self.part("brought into the cache", all, all);
+        self.part("inserted into the cache", all, all);
         for (name, pages) in parts.into_iter().filter(|(_, pages)| matters(&[*pages])) {
             self.part(name, pages, all);
         }
@@ -156,17 +156,17 @@ impl Classes<'_> {
         let all = totals.evicted_pages();
         let parts = [
             ("  by memory reclaim", Counter::EvictedReclaimPages),
-            ("  otherwise", Counter::EvictedOtherPages),
+            ("  other", Counter::EvictedOtherPages),
         ]
         .map(|(name, counter)| (name, totals.get(counter)));
         let loose = [
-            ("fetched again after eviction", Counter::RefaultPages),
-            ("read ahead, never used", Counter::ReadaheadWastedPages),
-            ("read ahead, handed back", Counter::ReadaheadCancelledPages),
+            ("refaulted after eviction", Counter::RefaultPages),
+            ("read ahead, unused", Counter::ReadaheadWastedPages),
+            ("read ahead, cancelled", Counter::ReadaheadCancelledPages),
         ]
         .map(|(name, counter)| (name, totals.get(counter)));
         if matters(&[all]) {
-            self.part("put out of the cache", all, all);
+            self.part("evicted from the cache", all, all);
             for (name, pages) in parts.into_iter().filter(|(_, pages)| matters(&[*pages])) {
                 self.part(name, pages, all);
             }
@@ -266,16 +266,16 @@ mod tests {
     fn cold_read_shows_misses_and_readahead() {
         let expected = [
             "                              REQUESTS    PAGES      BYTES     SHARE\n",
-            "reads through the cache            512           512.0 MiB\n",
-            "  pages asked for                       131,072  512.0 MiB  100.00 %\n",
+            "buffered reads                     512           512.0 MiB\n",
+            "  requested                             131,072  512.0 MiB  100.00 %\n",
             "  hit                                   130,560  510.0 MiB   99.61 %\n",
-            "    reused, no I/O: REUSE%                    0        0 B    0.00 %\n",
-            "    first use of read-ahead             130,560  510.0 MiB   99.61 %\n",
+            "    from cache (REUSE%)                       0        0 B    0.00 %\n",
+            "    read ahead (AHEAD)                  130,560  510.0 MiB   99.61 %\n",
             "  missed                                    512    2.0 MiB    0.39 %\n",
             "reads: pipes, sockets, tmpfs                       1.5 KiB\n",
-            "brought into the cache                  131,072  512.0 MiB  100.00 %\n",
-            "  by reads, for a miss                      512    2.0 MiB    0.39 %\n",
-            "  by reads, ahead                       130,560  510.0 MiB   99.61 %\n",
+            "inserted into the cache                 131,072  512.0 MiB  100.00 %\n",
+            "  by reads, missed                          512    2.0 MiB    0.39 %\n",
+            "  by readahead                          130,560  510.0 MiB   99.61 %\n",
             "read from devices                                512.0 MiB\n",
             "written to devices                                     0 B\n",
         ];
@@ -327,10 +327,10 @@ mod tests {
         interval.ledger.set(Counter::MetadataPages, 34);
         let expected = [
             "                              REQUESTS  PAGES      BYTES     SHARE\n",
-            "reads through the cache              0               0 B\n",
+            "buffered reads                       0               0 B\n",
             "reads: pipes, sockets, tmpfs                     1.5 KiB\n",
-            "pages made dirty                            1    4.0 KiB\n",
-            "brought into the cache                     34  136.0 KiB  100.00 %\n",
+            "dirtied                                     1    4.0 KiB\n",
+            "inserted into the cache                    34  136.0 KiB  100.00 %\n",
             "  file-system metadata                     34  136.0 KiB  100.00 %\n",
             "read from devices                              512.0 MiB\n",
             "written to devices                                   0 B\n",
@@ -363,7 +363,7 @@ mod tests {
             !text.contains("through the cache"),
             "a pipe is not read through the cache: {text}"
         );
-        for name in ["read calls, pipes included", "write calls, pipes included"] {
+        for name in ["read calls, with pipes", "write calls, with pipes"] {
             let line = text.lines().find(|line| line.starts_with(name));
             let line = line.unwrap_or_else(|| panic!("`{name}` is in {text}"));
             assert!(line.ends_with("~1.0 KiB"), "the count of procfs: {line}");

@@ -13,6 +13,8 @@ use crate::cell::{path_text, wrapped};
 use crate::number::{grouped, value_text};
 use crate::style::Style;
 
+use super::options::ReportOptions;
+
 /// The findings, four lines each: cause, evidence, fix, and how to verify it.
 ///
 /// The rules take only exact numbers: without them, no finding means nothing.
@@ -28,7 +30,7 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
     let mut text = format!("{}\n", style.bold("findings"));
     for finding in findings {
         let severity = match finding.severity {
-            Severity::Warn => style.yellow("warning:"),
+            Severity::Warn => style.warning("warning:"),
             Severity::Info => "note:".to_owned(),
         };
         let subject = finding.subject_text();
@@ -48,6 +50,50 @@ pub(crate) fn findings(diagnosis: &Diagnosis, style: Style) -> String {
         let _ = writeln!(text, "{}", wrapped(&blind.to_string(), style.width));
     }
     text
+}
+
+/// The answer of a machine that was watched, in one line: the subjects of the findings, problems before notes.
+pub(crate) fn headline(diagnosis: &Diagnosis, style: Style) -> String {
+    let text = headline_text(diagnosis);
+    let line = format!("{} {text}", style.bold("verdict:"));
+    format!("{}\n", wrapped(&line, style.width))
+}
+
+/// The most subjects in a headline.
+const HEADLINE_SUBJECTS: usize = 3;
+
+/// `2 problems: /db (thrashing), /srv/log (evicted_by_other)`; the words in parentheses are those of `doctor --explain`.
+#[must_use]
+pub fn headline_text(diagnosis: &Diagnosis) -> String {
+    let Diagnosis { findings, blind } = diagnosis;
+    let of = |severity: Severity| findings.iter().filter(move |of| of.severity == severity);
+    let [problems, notes] = [Severity::Warn, Severity::Info].map(|severity| of(severity).count());
+    let counted = |number: usize, word: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {word}")),
+        _ => Some(format!("{number} {word}s")),
+    };
+    let counts = [counted(problems, "problem"), counted(notes, "note")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    if counts.is_empty() {
+        return match blind {
+            Some(blind) => format!("? ({blind})"),
+            None => "no cache problem found".to_owned(),
+        };
+    }
+    let ordered = of(Severity::Warn).chain(of(Severity::Info));
+    let mut subjects: Vec<String> = ordered
+        .take(HEADLINE_SUBJECTS)
+        .map(|finding| match finding.subject_text() {
+            Some(subject) => format!("{subject} ({})", finding.id),
+            None => finding.id.to_owned(),
+        })
+        .collect();
+    let more = findings.len().saturating_sub(HEADLINE_SUBJECTS);
+    if more > 0 {
+        subjects.push(format!("{more} more"));
+    }
+    format!("{}: {}", counts.join(" and "), subjects.join(", "))
 }
 
 /// The command that shows the pages about these findings.
@@ -150,16 +196,18 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
     }
 }
 
-/// The result of each check of the sums.
-pub(super) fn checks(interval: &Interval, style: Style) -> String {
+/// The result of each check of the sums; those that hold only where all are wanted.
+pub(super) fn checks(interval: &Interval, options: ReportOptions) -> String {
+    let style = options.style;
     let mut text = String::new();
     let of_totals = |law: &Law| law.scope == LawScope::Total;
     for law in laws(interval).into_iter().filter(of_totals) {
         let sum = equation(&law);
         let line = match law.verdict() {
+            Verdict::Holds if !options.all_checks => continue,
             Verdict::Holds => format!("adds up: {sum}"),
             Verdict::Broken => {
-                format!("{} {sum}", style.yellow(&style.bold("DOES NOT ADD UP:")))
+                format!("{} {sum}", style.warning(&style.bold("DOES NOT ADD UP:")))
             }
             Verdict::Unknown(reason) => format!("not checked ({reason}): {sum}"),
         };
@@ -168,7 +216,7 @@ pub(super) fn checks(interval: &Interval, style: Style) -> String {
     text
 }
 
-/// `130,560 hits + 512 misses = 131,072 pages asked for`
+/// `130,560 hits + 512 misses = 131,072 requested pages`
 pub(super) fn equation(law: &Law) -> String {
     let value = |count: Count| match law.unit {
         Unit::Bytes => count.bytes(),
@@ -185,7 +233,7 @@ pub(crate) fn lost(interval: &Interval, style: Style) -> String {
     let mut text = String::new();
     for lost in interval.lost.iter().filter(|lost| lost.count > 0) {
         let (what, how_often) = lost_parts(lost);
-        let _ = writeln!(text, "{} {how_often}", style.yellow(&what));
+        let _ = writeln!(text, "{} {how_often}", style.warning(&what));
     }
     text
 }
@@ -228,6 +276,11 @@ mod tests {
     use super::*;
 
     const PLAIN: Style = Style::plain(80);
+    const ALL_CHECKS: ReportOptions = ReportOptions {
+        style: PLAIN,
+        top: 10,
+        all_checks: true,
+    };
 
     #[test]
     fn finding_shows_cause_evidence_fix_and_verification() {
@@ -268,24 +321,26 @@ mod tests {
     #[test]
     fn checks_show_the_sums() {
         let expected = [
-            "adds up: 130,560 hits + 512 misses = 131,072 pages asked for\n",
-            "adds up: 0 reused + 130,560 just read ahead = 130,560 hits\n",
-            "adds up: 131,072 in all files = 131,072 pages asked for\n",
-            "adds up: 131,072 in all processes = 131,072 pages asked for\n",
+            "adds up: 130,560 hits + 512 misses = 131,072 requested pages\n",
+            "adds up: 0 from cache + 130,560 read ahead = 130,560 hits\n",
+            "adds up: 131,072 in all files = 131,072 requested pages\n",
+            "adds up: 131,072 in all processes = 131,072 requested pages\n",
         ]
         .concat();
         assert_eq!(
-            checks(&sample::cold(), PLAIN),
+            checks(&sample::cold(), ALL_CHECKS),
             expected,
             "each with its numbers"
         );
+        let usual = checks(&sample::cold(), ReportOptions::default());
+        assert_eq!(usual, "", "checks that hold are shown on request");
     }
 
     #[test]
     fn failed_check_is_shown() {
         let mut interval = sample::cold();
         interval.ledger.set(Counter::ReadRequestedPages, 131_073);
-        let text = checks(&interval, PLAIN);
+        let text = checks(&interval, ReportOptions::default());
         assert!(
             text.contains("DOES NOT ADD UP: 131,072 in all files = 131,073"),
             "{text}"
@@ -295,7 +350,7 @@ mod tests {
             misses,
             cachewise_model::Missing::NotOffered(Reason::NeedsProbe),
         );
-        let text = checks(&interval, PLAIN);
+        let text = checks(&interval, ReportOptions::default());
         assert!(
             text.contains(
                 "not checked (only the probe can count it): 130,560 hits + - misses = 131,073"
@@ -342,5 +397,27 @@ mod tests {
         ] {
             assert_eq!(finding_figure(name, &value), text, "{name} for people");
         }
+    }
+
+    #[test]
+    fn headline_counts_problems_and_names_their_subjects() {
+        let mut diagnosis = sample::diagnosis();
+        assert_eq!(
+            headline_text(&diagnosis),
+            "1 note: /data/file (cold_start)",
+            "a note is no problem"
+        );
+        let mut problem = diagnosis.findings[0].clone();
+        (problem.severity, problem.id) = (Severity::Warn, "thrashing");
+        for _ in 0..3 {
+            diagnosis.findings.push(problem.clone());
+        }
+        assert_eq!(
+            headline_text(&diagnosis),
+            "3 problems and 1 note: /data/file (thrashing), /data/file (thrashing), /data/file (thrashing), 1 more",
+            "problems come first"
+        );
+        diagnosis.findings.clear();
+        assert_eq!(headline_text(&diagnosis), "no cache problem found");
     }
 }

@@ -6,6 +6,7 @@ use cachewise_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::closing::headline_text;
 use super::{evictions, stacks, times};
 use crate::json::Object;
 
@@ -188,6 +189,7 @@ pub fn findings_json(diagnosis: &Diagnosis) -> Map<String, Json> {
     };
     let unchecked = blind.as_ref().map_or(&[][..], |blind| &blind.rules);
     let mut members = Map::new();
+    members.insert("headline".into(), headline_text(diagnosis).into());
     members.insert("findings".into(), made);
     members.insert("unchecked_rules".into(), unchecked.into());
     if let Some(blind) = blind {

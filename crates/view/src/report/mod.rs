@@ -26,7 +26,7 @@ pub(crate) mod tables;
 mod text;
 mod times;
 
-pub use closing::{finding_figure, folded_text, lost_text};
+pub use closing::{finding_figure, folded_text, headline_text, lost_text};
 pub use document::{backend_json, findings_json, lost_json};
 pub(crate) use evictions::text as evictions_text;
 pub use evictions::{culprit_text, evicted_by, evictions_json};

@@ -9,6 +9,8 @@ pub struct ReportOptions {
     pub style: Style,
     /// Maximum files, processes and control groups to name; machine formats name all.
     pub top: usize,
+    /// Whether to show checks that hold; those that fail or could not be made are always shown.
+    pub all_checks: bool,
 }
 
 impl Default for ReportOptions {
@@ -17,6 +19,7 @@ impl Default for ReportOptions {
         ReportOptions {
             style: Style::default(),
             top: 10,
+            all_checks: false,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
         let mut violated = 0;
         let mut unchecked: Vec<(Reason, u64)> = Vec::new();
         for law in interval.run().row_laws.iter().filter(of_kind) {
-            let broken = style.yellow(&style.bold("DOES NOT ADD UP:"));
+            let broken = style.warning(&style.bold("DOES NOT ADD UP:"));
             let verb = match law.verdict() {
                 Verdict::Holds => {
                     sound += 1;
@@ -118,7 +118,13 @@ mod tests {
 
     fn written(interval: &Interval) -> String {
         let style = crate::style::Style::plain(200);
-        text(interval, ReportOptions { style, top: 10 })
+        text(
+            interval,
+            ReportOptions {
+                style,
+                ..ReportOptions::default()
+            },
+        )
     }
 
     #[test]

@@ -117,6 +117,7 @@ mod tests {
         ReportOptions {
             style: Style::plain(width),
             top,
+            all_checks: false,
         }
     }
 

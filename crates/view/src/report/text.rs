@@ -1,4 +1,4 @@
-//! A report for people: head, classes, files, processes, findings, checks.
+//! A report for people: head, verdict, picture of reads, findings, times, classes, files, processes, checks.
 
 use cachewise_model::{
     Diagnosis, Exactness, Exit, Interval, TablePlace, Value, escaped, shell_quoted,
@@ -8,12 +8,19 @@ use super::options::ReportOptions;
 use super::{classes, closing, evictions, row_checks, stacks, tables, times};
 use crate::cell::wrapped;
 use crate::number::value_text;
+use crate::read_parts::read_bar;
 
 /// The whole report.
 pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: ReportOptions) -> String {
     let style = options.style;
     let parts = [
         head(interval, options),
+        [
+            closing::verdict(interval, diagnosis, style),
+            read_bar(&interval.ledger, interval.page(), style),
+        ]
+        .concat(),
+        closing::findings(diagnosis, style),
         times::text(interval, style),
         classes::text(interval, style),
         tables::files(interval, TablePlace::Run, options),
@@ -22,12 +29,7 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
         evictions::text(interval, options),
         stacks::text(interval, options),
         [
-            closing::findings(diagnosis, style),
-            closing::verdict(interval, diagnosis, style),
-        ]
-        .concat(),
-        [
-            closing::checks(interval, style),
+            closing::checks(interval, options),
             row_checks::text(interval, options),
             closing::lost(interval, style),
             closing::notes(interval),
@@ -51,7 +53,7 @@ fn head(interval: &Interval, options: ReportOptions) -> String {
     );
     let exactness = match interval.exactness() {
         Exactness::Exact => Exactness::Exact.text().to_owned(),
-        other => style.yellow(other.text()),
+        other => style.warning(other.text()),
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
@@ -105,7 +107,10 @@ mod tests {
         let text = report(
             &sample::cold(),
             &sample::diagnosis(),
-            ReportOptions::default(),
+            ReportOptions {
+                all_checks: true,
+                ..ReportOptions::default()
+            },
         );
         let begin = "dd if=/data/file of=/dev/null bs=1M\n\
             exit 0, 0.512 s wall, 0.010 s user, 0.290 s system\n\
@@ -115,10 +120,11 @@ mod tests {
             "command, exit and back-end: {text}"
         );
         let order = [
-            "reads through",
+            "reads  ",
+            "findings\n",
+            "buffered reads",
             "files\n",
             "processes\n",
-            "findings\n",
             "adds up: ",
         ];
         let places: Vec<Option<usize>> = order.iter().map(|part| text.find(part)).collect();
@@ -192,9 +198,9 @@ mod tests {
         let options = ReportOptions {
             style: Style {
                 color: true,
-                width: 80,
+                ..Style::plain(80)
             },
-            top: 10,
+            ..ReportOptions::default()
         };
         let text = report(&sample::cold(), &sample::diagnosis(), options);
         assert!(

@@ -329,7 +329,7 @@ a\\x1b[31mb            1
     fn only_the_header_is_coloured() {
         let style = Style {
             color: true,
-            width: 80,
+            ..Style::plain(80)
         };
         let options = crate::RowOptions { style, ..options() };
         let text = written(Format::Table, "REQUESTED", &[row(1, 0)], None, options);

@@ -1,4 +1,4 @@
-//! A summary for people: head, gaps, statistics, stalls, the busiest rows.
+//! A summary for people: head, verdict, findings, gaps, statistics, stalls, the busiest rows.
 
 use cachewise_model::{
     Exactness, Figures, Gap, Kind, Measured, Spread, Stall, Statistics, TablePlace, escaped,
@@ -11,6 +11,7 @@ use crate::cell::{Side, wrapped};
 use crate::layout::Grid;
 use crate::number::{figure, length, marked};
 use crate::number::{grouped, value_text};
+use crate::read_parts::read_bar;
 use crate::report::{ReportOptions, closing, evictions_text, lost_text, stacks, tables};
 
 /// Fields shown by default, if one of them is more than zero.
@@ -59,11 +60,12 @@ const GAPS: usize = 10;
 pub(super) fn summary(summary: &Statistics, options: &SummaryOptions) -> String {
     let parts = [
         head(summary, options),
+        answer(summary, options),
+        findings(summary, options),
         gaps(summary, options),
         numbers(summary, options),
         stalls(summary, options),
         parts(summary, options),
-        findings(summary, options),
         closing(summary, options),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -99,7 +101,7 @@ fn head(summary: &Statistics, options: &SummaryOptions) -> String {
     );
     let exactness = match summary.exactness() {
         Exactness::Exact => Exactness::Exact.text().to_owned(),
-        other => style.yellow(other.text()),
+        other => style.warning(other.text()),
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
@@ -129,7 +131,7 @@ fn gaps(summary: &Statistics, options: &SummaryOptions) -> String {
 fn gap_line(gap: &Gap, options: &SummaryOptions) -> String {
     let text = format!("gap: {}", gap_text(gap));
     let text = wrapped(&text, options.style.width);
-    format!("{}\n", options.style.yellow(&text))
+    format!("{}\n", options.style.warning(&text))
 }
 
 fn numbers(summary: &Statistics, options: &SummaryOptions) -> String {
@@ -252,6 +254,7 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
     let options = ReportOptions {
         style: options.style,
         top: options.top,
+        ..ReportOptions::default()
     };
     let tables = [
         tables::processes(total, TablePlace::Recording, options),
@@ -268,8 +271,18 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
     tables.join("\n")
 }
 
-/// Findings over the whole time.
+/// The findings in one line, and the picture of reads.
+fn answer(summary: &Statistics, options: &SummaryOptions) -> String {
+    let total = &summary.total;
+    closing::headline(&summary.diagnosis, options.style)
+        + &read_bar(&total.ledger, total.page(), options.style)
+}
+
+/// Findings over the whole time; the headline says where there are none.
 fn findings(summary: &Statistics, options: &SummaryOptions) -> String {
+    if summary.diagnosis.findings.is_empty() {
+        return String::new();
+    }
     closing::findings(&summary.diagnosis, options.style)
 }
 
@@ -310,6 +323,10 @@ mod tests {
 2026-01-02T03:00:00.000Z to 2026-01-02T03:00:02.000Z, 2 s: 2 samples every 1 s, in 2 sessions
 box, linux 6.18, 4.0 KiB pages, counted by tracepoints, exact to the page
 
+verdict: no cache problem found
+reads  ████████████████████████████████████████████████████████████  1.2 MiB
+       █ from cache 100.00 %
+
 gap: 2026-01-02T03:00:01.000Z to 2026-01-02T03:10:01.000Z, 10 min 0 s: nobody recorded
 
                  MIN     MEAN      P50      P90      P99      MAX  IN ALL
@@ -342,7 +359,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
     fn findings_show_their_next_step() {
         let mut night = sample::night();
         assert!(
-            summary(&night, &options(100)).contains("findings: none\n"),
+            summary(&night, &options(100)).contains("verdict: no cache problem found\n"),
             "the absence of findings is stated"
         );
         night.diagnosis.blind = Some(Blind {
@@ -350,15 +367,15 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             reason: Reason::NeedsProbe,
         });
         assert!(
-            summary(&night, &options(100)).contains("findings: ? (1 of 22 rules could not look"),
+            summary(&night, &options(100)).contains("verdict: ? (1 of 22 rules could not look"),
             "nothing found means nothing there"
         );
         night.diagnosis.findings = crate::report::sample::diagnosis().findings;
         let text = summary(&night, &options(100));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(
-            place("processes\n") < place("findings\n") && place("findings\n") < place("    fix: "),
-            "at the end: {text}"
+            place("findings\n") < place("    fix: ") && place("    fix: ") < place("processes\n"),
+            "before the tables: {text}"
         );
     }
 

@@ -68,12 +68,23 @@
       return splits;
     };
     const isBytes = plot.unit === "bytes" || plot.unit === "rate";
+    // Stacked parts are drawn up to the sum of those below them.
+    const heights = plot.series.map((series, place) => {
+      if (!series.stacked) return series.values;
+      const below = plot.series.slice(0, place + 1).filter((other) => other.stacked);
+      return series.values.map((_, at) => {
+        const parts = below.map((part) => part.values[at]);
+        return parts.includes(null) ? null : parts.reduce((sum, part) => sum + part);
+      });
+    });
+    const stacked = plot.series.filter((series) => series.stacked).length;
     const u = new uPlot({
       width: host.clientWidth, height: 200,
       tzDate: utc,
       cursor: { sync: { key: "time" }, focus: { prox: 24 }, points: { size: 6 } },
       focus: { alpha: 0.35 },
       legend: { live: true },
+      bands: Array.from({ length: Math.max(stacked - 1, 0) }, (_, low) => ({ series: [low + 2, low + 1] })),
       scales: { y: { range: (u, low, high) => [0, plot.most ?? Math.max(high ?? 0, plot.unit === "ratio" ? 0.01 : 1) * 1.05] } },
       axes: [
         axis({ space: 70, values: [
@@ -88,11 +99,12 @@
         {},
         ...plot.series.map((series, number) => ({
           label: series.label, width: 1.5, spanGaps: false,
-          stroke: () => color(`c${number}`),
+          stroke: () => color(series.color ?? `c${number}`),
           dash: number > 3 ? [5, 3] : undefined,
-          fill: plot.series.length === 1 ? () => `${color("c0")}22` : undefined,
+          fill: series.stacked ? () => `${color(series.color)}b0` : plot.series.length === 1 ? () => `${color("c0")}22` : undefined,
           points: { show: data.times.length < 3 },
-          value: (u, value, series, at) => (at == null ? "" : value == null ? "?" : format(value)),
+          // The part itself, not the height up to which it is drawn.
+          value: (u, value, of, at) => (at == null ? "" : series.values[at] == null ? "?" : format(series.values[at])),
         })),
       ],
       plugins: [gaps],
@@ -103,7 +115,7 @@
           shown.textContent = here == null ? "" : clock(data.times[here]);
         }],
       },
-    }, [data.times, ...plot.series.map((series) => series.values)], host);
+    }, [data.times, ...heights], host);
     plots.push(u);
 
     // Arrows step through time, as the mouse does.

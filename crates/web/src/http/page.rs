@@ -7,9 +7,9 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Diagnosis, Exactness, Interval, Kind, ORDER, Row, Unit, field};
+use cachewise_model::{Counter, Diagnosis, Exactness, Interval, Kind, ORDER, Row, Unit, field};
 use cachewise_units::{Bytes, PageSize};
-use cachewise_view::{lost_text, per_second, share};
+use cachewise_view::{ReadPart, headline_text, lost_text, per_second, share};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -82,6 +82,13 @@ pub(super) async fn page(
         values.push((table.id, filled(table, rows, machine.source.page())));
     }
     values.push((
+        "headline",
+        match &gathered {
+            Ok((_, findings, ..)) => escape(&headline_text(findings)).into_owned(),
+            Err(_) => "?".to_owned(),
+        },
+    ));
+    values.push((
         "findings",
         match &gathered {
             Ok((_, findings, ..)) => of_findings(findings, machine.source.page()),
@@ -93,6 +100,7 @@ pub(super) async fn page(
         "time",
         escape(interval.as_ref().map_or("", |interval| &interval.time)).into_owned(),
     ));
+    values.push(("reads", reads(interval.as_ref(), machine.source.page())));
     let flame = match site.options.stacks {
         true => FLAME,
         false => "",
@@ -117,6 +125,53 @@ pub(super) async fn page(
     }
     let head = [(header::CACHE_CONTROL, "no-store")];
     (head, Html(fill(TEMPLATE, &values))).into_response()
+}
+
+/// The picture of reads: parts of what was requested, and direct I/O beside them.
+fn reads(interval: Option<&Interval>, page_size: PageSize) -> String {
+    let (mut bars, mut names) = (String::new(), String::new());
+    let requested = interval.map(|interval| interval.ledger.get(Counter::ReadRequestedPages));
+    let mut x = 0.0;
+    for part in ReadPart::ALL {
+        let amount = interval.map(|interval| part.amount(&interval.ledger));
+        let (class, name) = (part.css_name(), part.name());
+        let text = match (part, amount) {
+            (_, None) => "-".to_owned(),
+            (ReadPart::Direct, Some(bytes)) => {
+                let seconds = interval.map_or(0.0, |interval| interval.elapsed.as_secs_f64());
+                format!(
+                    "{}/s",
+                    per_second(&bytes.bytes(), Kind::Counter, seconds, page_size)
+                )
+            }
+            (_, Some(pages)) => {
+                let ratio = requested.map(|requested| pages.ratio_of(requested).known());
+                let ratio = ratio.flatten().map(|ratio| ratio.get());
+                let width = ratio.unwrap_or(0.0) * 1000.0;
+                let _ = write!(
+                    bars,
+                    "<rect class=\"{class}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"10\"></rect>"
+                );
+                x += width;
+                ratio.map_or_else(|| "-".to_owned(), share)
+            }
+        };
+        if part != ReadPart::Direct && amount.is_none() {
+            let _ = write!(
+                bars,
+                "<rect class=\"{class}\" width=\"0\" height=\"10\"></rect>"
+            );
+        }
+        let _ = write!(
+            names,
+            "<li class=\"{class}\">{name} <b>{}</b></li>",
+            escape(&text)
+        );
+    }
+    format!(
+        "<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Reads by source; the list has \
+         the numbers\">{bars}</svg><ul>{names}</ul>"
+    )
 }
 
 /// Puts values in for `{{name}}`, in one go: what comes from outside is not looked at again.
@@ -439,5 +494,28 @@ mod tests {
         for place in ["{{figures}}", "{{findings}}", "{{cache}}", "{{crumbs}}"] {
             assert!(TEMPLATE.contains(place), "{place} is in the template");
         }
+    }
+
+    #[test]
+    fn parts_of_reads_have_their_colours_on_both_pages() {
+        for style in [
+            include_str!("../../assets/style.css"),
+            include_str!("../../assets/report/report.css"),
+        ] {
+            for part in ReadPart::ALL {
+                for color in part.colors() {
+                    let line = format!("--{}: {color};", part.css_name());
+                    assert!(style.contains(&line), "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn picture_of_reads_has_a_bar_for_each_part_of_requested_pages() {
+        let page_size = PageSize::new(4096).expect("a power of two");
+        let unknown = reads(None, page_size);
+        assert_eq!(unknown.matches("<rect ").count(), 3, "{unknown}");
+        assert_eq!(unknown.matches("<b>-</b>").count(), 4, "{unknown}");
     }
 }

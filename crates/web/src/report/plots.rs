@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cachewise_model::{Datum, GapKind, Kind, Measured, Row, field};
-use cachewise_view::{figure, length};
+use cachewise_view::{ReadPart, figure, length};
 use serde_json::{Value as Json, json};
 
 use super::page::ReportPage;
@@ -32,16 +32,19 @@ enum Scale {
     Ratio,
 }
 
+/// The plot whose lines are the parts of reads, stacked.
+const READS: &str = "Reads";
+
 const PLOTS: [Plot; 8] = [
     Plot {
-        title: "Reads",
+        title: READS,
         what: "requested bytes by source",
         scale: Scale::Rate,
         series: &[
-            ("from the cache", &["read_cached_pages"]),
-            ("missed", &["read_missed_pages"]),
-            ("read ahead", &["readahead_hit_pages"]),
-            ("direct I/O", &["direct_read_bytes"]),
+            (ReadPart::Cached.name(), &["read_cached_pages"]),
+            (ReadPart::ReadAhead.name(), &["readahead_hit_pages"]),
+            (ReadPart::Missed.name(), &["read_missed_pages"]),
+            (ReadPart::Direct.name(), &["direct_read_bytes"]),
         ],
     },
     Plot {
@@ -147,7 +150,14 @@ pub(super) fn plots(page: &ReportPage<'_>) -> (String, String) {
         );
         let series = lines.iter().map(|(label, values)| {
             let values: Vec<Option<f64>> = values.iter().map(|value| value.map(short)).collect();
-            json!({ "label": label, "values": values })
+            let is_it = |part: &ReadPart| plot.title == READS && part.name() == *label;
+            let part = ReadPart::ALL.into_iter().find(is_it);
+            json!({
+                "label": label,
+                "values": values,
+                "color": part.map(ReadPart::css_name),
+                "stacked": part.is_some_and(|part| part != ReadPart::Direct),
+            })
         });
         let (unit, most) = match plot.scale {
             Scale::Bytes => ("bytes", None),

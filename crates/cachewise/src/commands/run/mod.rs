@@ -237,6 +237,7 @@ fn finish(
     let options = ReportOptions {
         style: sink.style,
         top: arguments.top,
+        all_checks: arguments.verbose,
     };
     let format = sink.format;
     let own = exit_status(interval);

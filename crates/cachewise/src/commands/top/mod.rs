@@ -28,7 +28,7 @@ use crate::options::Color;
 use crate::selection::Selected;
 use crate::watch::Watch;
 use arguments::Top;
-use cachewise_cli::output::explain;
+use cachewise_cli::output::{explain, has_utf8};
 
 /// Shows a screen on a terminal, and rows otherwise.
 pub fn top(arguments: Top) -> Result<ExitCode> {
@@ -106,19 +106,12 @@ fn screen(
 
 /// Capabilities of the terminal, from the environment.
 pub fn look_of(color: Color, ascii: bool) -> TerminalStyle {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    // The order of setlocale(3).
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-    let is_utf8 = locale.is_some_and(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    });
     TerminalStyle {
-        ascii: ascii || !is_utf8,
+        ascii: ascii || !has_utf8(),
         color: match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => set("NO_COLOR").is_none(),
+            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
         },
     }
 }

@@ -214,7 +214,7 @@ pub fn journey() {
     log_in(&mut browser, &base);
 
     // Charts: more points come, and other pixels with them.
-    const CANVAS: &str = "document.querySelector('#chart-asked canvas').toDataURL()";
+    const CANVAS: &str = "document.querySelector('#chart-reads canvas').toDataURL()";
     browser.until(
         "points come",
         "globalThis.cachewise?.charts.points.length >= 3",
@@ -330,7 +330,7 @@ pub fn journey() {
     browser.call("Emulation.setDeviceMetricsOverride", narrow);
     browser.until(
         "it fits",
-        "document.documentElement.scrollWidth <= 400 && document.querySelector('#chart-asked canvas').getBoundingClientRect().right <= 400",
+        "document.documentElement.scrollWidth <= 400 && document.querySelector('#chart-reads canvas').getBoundingClientRect().right <= 400",
     );
 
     // No resource came from another server, and the browser reported no violation.
