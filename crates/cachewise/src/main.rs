@@ -21,9 +21,12 @@ mod watch;
 
 use std::process::ExitCode;
 
-use commands::{Cli, compat};
+use commands::{Cli, compat, first_steps};
 
 fn main() -> ExitCode {
     let typed = commands::help_of_siblings(compat::typed(std::env::args_os()));
+    if first_steps::are_wanted(typed.len()) {
+        return cachewise_cli::finish(first_steps::run());
+    }
     cachewise_cli::main(typed, |cli: Cli| commands::run(cli.command))
 }

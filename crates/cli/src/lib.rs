@@ -53,7 +53,12 @@ pub fn main<Cli: Parser>(
         Ok(cli) => cli,
         Err(error) => return about::answer(&error),
     };
-    run(cli).unwrap_or_else(|error| {
+    finish(run(cli))
+}
+
+/// The exit status of a program; an error goes to standard error.
+pub fn finish(outcome: Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
         if output::is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }

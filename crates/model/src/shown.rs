@@ -87,7 +87,7 @@ const NOT_RECORDED: &[TablePlace] = &[TablePlace::Screen, TablePlace::Run, Table
 /// Columns of all parts: the counters.
 const LEDGER: [Entry; 14] = [
     ("read_requested_pages", 2, EVERYWHERE),
-    ("read_hit_pages", 5, SCREEN),
+    ("read_cached_pages", 5, SCREEN),
     ("reuse_ratio", 1, EVERYWHERE),
     ("read_missed_pages", 0, EVERYWHERE),
     ("readahead_hit_pages", 6, EVERYWHERE),
@@ -228,7 +228,7 @@ mod tests {
     fn places_differ_only_in_omitted_columns() {
         assert_eq!(
             headers(Part::Process, TablePlace::Screen),
-            "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU NAME",
+            "PID REQUESTED CACHED REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU NAME",
             "a screen has everything that moves"
         );
         assert_eq!(

@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(
             heads(ViewKind::Process, 80),
-            "PID REQUESTED HITS REUSE% MISSED AHEAD DIRECT FETCHED COMMAND",
+            "PID REQUESTED CACHED REUSE% MISSED AHEAD DIRECT FETCHED COMMAND",
             "the columns of the case study, and bytes fetched"
         );
         for kind in [ViewKind::Process, ViewKind::File] {

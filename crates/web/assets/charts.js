@@ -35,7 +35,6 @@ const CHARTS = [
     series: [
       { label: "Read", color: "cached", fill: true, of: rate("device_read_bytes") },
       { label: "Written", color: "write", of: rate("device_write_bytes") },
-      { label: "Direct", color: "direct", of: rate("direct_bytes") },
     ],
   },
   {
@@ -130,6 +129,7 @@ export class Charts {
     const host = document.getElementById(chart.place);
     const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const inBytes = chart.show !== share;
+    const second = chart.show === perSecond ? "/s" : "";
     return new globalThis.uPlot(
       {
         ...this.size(host),
@@ -146,10 +146,10 @@ export class Charts {
           { ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map(clock) },
           {
             ...axis,
-            size: 74,
+            size: 82,
             space: 32,
             ...(inBytes ? { incrs: BINARY } : {}),
-            values: (_, ticks) => ticks.map((tick) => (inBytes ? bytes(tick).replace(".0 ", " ") : `${tick} %`)),
+            values: (_, ticks) => ticks.map((tick) => (inBytes ? `${bytes(tick).replace(".0 ", " ")}${second}` : `${tick} %`)),
           },
         ],
         series: [

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod drop;
 pub mod evict;
 pub mod files;
+pub mod first_steps;
 pub mod guard;
 pub mod lock;
 pub mod order;

@@ -83,7 +83,7 @@ fn next_step(interval: &Interval) -> String {
         ),
     };
     format!(
-        "run it again to measure it warm; to walk the tree beforehand: du -s DIRECTORY >/dev/null; \
+        "run it again to measure it warm; to walk the tree first: du -s DIRECTORY >/dev/null; \
          {keep}; for git: core.untrackedCache and core.fsmonitor walk less"
     )
 }

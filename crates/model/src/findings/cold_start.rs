@@ -168,15 +168,13 @@ fn next_step(interval: &Interval, pages: u64, cold: &[(u64, &FileRow)]) -> Strin
         (Some((tree, files)), _) => {
             let tree = shell_quoted(tree);
             step += &format!(
-                "; to read it in beforehand: cachewise warm {tree} ({} cold files)",
+                "; to prefetch it: cachewise warm {tree} ({} cold files)",
                 grouped(files as u64)
             );
         }
         (None, Some(path)) => {
             let path = shell_quoted(path);
-            step += &format!(
-                "; to read it in beforehand: cachewise warm {path}, or cat {path} >/dev/null"
-            );
+            step += &format!("; to prefetch it: cachewise warm {path}, or cat {path} >/dev/null");
             if cold.len() > 1 {
                 step += &format!(" (and so for the other {} cold files)", cold.len() - 1);
             }

@@ -15,7 +15,7 @@ pub(super) const ID: &str = "direct_io";
 /// Below this a device answers within a few milliseconds: no gain.
 const WORTH_BYTES: u64 = 1 << 20;
 
-const TITLE: &str = "reads go around the page cache (O_DIRECT)";
+const TITLE: &str = "reads bypass the page cache (O_DIRECT)";
 
 pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     let per_file: Vec<(u64, Finding)> = interval.files.iter().filter_map(of_file).collect();

@@ -62,7 +62,8 @@ pub(crate) fn headline(diagnosis: &Diagnosis, style: Style) -> String {
 /// The most subjects in a headline.
 const HEADLINE_SUBJECTS: usize = 3;
 
-/// `2 problems: /db (thrashing), /srv/log (evicted_by_other)`; the words in parentheses are those of `doctor --explain`.
+/// `2 problems: /db (thrashing), /srv/log (evicted_by_other)`; the words in parentheses are those of `doctor --explain`. A
+/// finding without a subject has its title.
 #[must_use]
 pub fn headline_text(diagnosis: &Diagnosis) -> String {
     let Diagnosis { findings, blind } = diagnosis;
@@ -86,7 +87,7 @@ pub fn headline_text(diagnosis: &Diagnosis) -> String {
         .take(HEADLINE_SUBJECTS)
         .map(|finding| match finding.subject_text() {
             Some(subject) => format!("{subject} ({})", finding.id),
-            None => finding.id.to_owned(),
+            None => finding.title.clone(),
         })
         .collect();
     let more = findings.len().saturating_sub(HEADLINE_SUBJECTS);
@@ -288,7 +289,7 @@ mod tests {
             "findings\n",
             "note: cold start: most of what was read was not in the page cache before: /data/file\n",
             "    evidence: cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
-            "    fix: run it again to measure it warm; to read it in beforehand: ",
+            "    fix: run it again to measure it warm; to prefetch it: ",
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
             "    verify: cold pages fall with: cachewise try warm -- dd if=/data/file of=/dev/null bs=1M\n",
             "explained by: cachewise doctor --explain cold_start\n",

@@ -39,6 +39,7 @@ pub fn trials() -> Vec<Trial> {
         plain("pipe::interrupted_twice", lost::interrupted_twice),
         plain("width::of_a_terminal", terminal::width_of_a_terminal),
         plain("width::of_a_pipe", terminal::width_of_a_pipe),
+        plain("terminal::first_steps", terminal::first_steps),
         plain("colour::asked_for", terminal::colour_asked_for),
         plain("colour::on_a_terminal", terminal::colour_on_a_terminal),
         plain("json::head", target::json_head),

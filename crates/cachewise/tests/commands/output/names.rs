@@ -308,7 +308,7 @@ pub fn in_findings() {
     let step = findings[0]["next_step"]
         .as_str()
         .expect("it has a next step");
-    // `; to read it in beforehand: cachewise warm PATH, or cat PATH >/dev/null`
+    // `; to prefetch it: cachewise warm PATH, or cat PATH >/dev/null`
     let from = step
         .find("cat ")
         .unwrap_or_else(|| panic!("it names a command: {step}"));

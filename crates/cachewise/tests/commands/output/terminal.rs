@@ -43,10 +43,13 @@ pub fn width_of_a_terminal() {
         );
 
         let lines = lines_on(columns, "run -- true").expect("it was there before");
-        let tables = lines
-            .iter()
-            .take_while(|line| !line.starts_with("findings"));
-        for line in tables {
+        // Lines that users copy are not wrapped.
+        let is_copied = |line: &str| {
+            ["    fix: ", "    verify: ", "    evidence: "]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        for line in lines.iter().filter(|line| !is_copied(line)) {
             assert!(
                 line.chars().count() <= columns,
                 "run: no line of a table is wrapped at {columns} columns: {line:?}"
@@ -75,6 +78,22 @@ pub fn width_of_a_terminal() {
         "COLUMNS comes first: {}",
         ended.out()
     );
+}
+
+pub fn first_steps() {
+    if !has_terminals("first steps") {
+        return;
+    }
+    let line = format!("exec '{}'", env!("CARGO_BIN_EXE_cachewise"));
+    let shown = Ended::of(&mut on_terminal(&line))
+        .expect(0, "a person asks")
+        .out();
+    for part in ["cachewise run -- COMMAND", "Now: ", "cachewise --help"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(shown.lines().count() <= 12, "few lines: {shown}");
+    let ended = Ended::of(&mut cachewise([] as [&str; 0]));
+    ended.expect(2, "a script has forgotten the command");
 }
 
 pub fn width_of_a_pipe() {
