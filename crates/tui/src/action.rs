@@ -172,7 +172,7 @@ bindings! {
     Rows: Action::Filter, [letter('/'), key(KeyCode::F(4))], "/ F4", "filter", "only rows with this text; re:REGEX, glob:PATTERN; Esc clears";
     Rows: Action::Active, [letter('o')], "o", "active", "only rows that did something, or all";
     Rows: Action::Tree, [letter('t'), key(KeyCode::F(5))], "t F5", "tree", "tree of groups, directories or processes, with sums";
-    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "in a tree: shows the rows below";
+    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "shows the rows below, in a tree or of ended processes";
     Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "in a tree: hides the rows below, or goes up";
     Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "in a tree: shows all rows";
     Numbers: Action::Scale, [letter('b')], "b", "units", "bytes, pages, or percent of the whole machine's";

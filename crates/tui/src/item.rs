@@ -30,6 +30,8 @@ pub enum Key {
     Cgroup(Option<String>),
     /// A device by its number.
     Device(String),
+    /// Processes of this command that have ended.
+    Ended(String),
     /// Events of a file that belong to no process.
     Unattributed,
 }
@@ -46,6 +48,13 @@ pub struct Item {
 }
 
 impl Item {
+    /// Whether it is a process that has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let exit = self.row.labels.exit.as_ref().known();
+        exit.is_some_and(|exit| exit != "running")
+    }
+
     /// The file that can be warmed or evicted.
     #[must_use]
     pub fn file(&self) -> Option<FileName> {
@@ -206,7 +215,7 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
                 files.map(|row| file(row, interval)).collect(),
             )
         }
-        Key::AllOthers(_) | Key::Unattributed => (ViewKind::File, Vec::new()),
+        Key::AllOthers(_) | Key::Ended(_) | Key::Unattributed => (ViewKind::File, Vec::new()),
     }
 }
 

@@ -11,7 +11,7 @@ use cachewise_model::{
 use crate::columns::Column;
 use crate::filter::Filter;
 use crate::item::{Item, Key, items};
-use crate::tree::{Node, flat, tree};
+use crate::tree::{Node, list, tree};
 use crate::view_kind::ViewKind;
 
 /// A line of a listing.
@@ -43,7 +43,8 @@ pub struct Listing {
     items: Vec<Item>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
-    folded: HashSet<Key>,
+    /// Nodes that are folded or unfolded, other than at first.
+    turned: HashSet<Key>,
     selected: usize,
     /// The selected object; `None` selects the first row, whatever it is.
     follows: Option<Key>,
@@ -69,7 +70,7 @@ impl Listing {
             items: Vec::new(),
             nodes: Vec::new(),
             lines: Vec::new(),
-            folded: HashSet::new(),
+            turned: HashSet::new(),
             selected: 0,
             follows: None,
             offset: 0,
@@ -129,7 +130,7 @@ impl Listing {
     /// Whether the nodes below are hidden.
     #[must_use]
     pub fn is_folded(&self, node: &Node) -> bool {
-        self.folded.contains(&node.key)
+        self.turned.contains(&node.key) != is_folded_at_first(&node.key)
     }
 
     /// The selected object.
@@ -162,7 +163,7 @@ impl Listing {
             .collect();
         self.nodes = match self.is_tree {
             true => tree(self.kind, &self.items, &shown),
-            false => flat(&self.items, &shown),
+            false => list(self.kind, &self.items, &shown),
         };
         let mut lines = Vec::with_capacity(self.nodes.len());
         let order = RowOrder::for_listing(self);
@@ -179,7 +180,7 @@ impl Listing {
         while let Some(line) = open.pop() {
             lines.push(line);
             let node = &self.nodes[line.node];
-            if !node.below.is_empty() && !self.folded.contains(&node.key) {
+            if !node.below.is_empty() && !self.is_folded(node) {
                 push(&mut open, &mut node.below.clone(), line.depth + 1);
             }
         }
@@ -272,7 +273,7 @@ impl Listing {
             return;
         };
         let node = &self.nodes[line.node];
-        if node.below.is_empty() || self.folded.contains(&node.key) {
+        if node.below.is_empty() || self.is_folded(node) {
             let above = self.lines[..self.selected]
                 .iter()
                 .rposition(|other| other.depth < line.depth);
@@ -281,18 +282,46 @@ impl Listing {
             }
             return;
         }
-        self.folded.insert(node.key.clone());
+        let key = node.key.clone();
+        self.turn(key);
         self.arrange();
     }
 
     /// Shows the nodes below the selected line, or all.
     pub fn unfold(&mut self, everything: bool) {
-        if everything {
-            self.folded.clear();
-        } else if let Some(key) = self.chosen().cloned() {
-            self.folded.remove(&key);
+        let is_folded = |node: &&Node| !node.below.is_empty() && self.is_folded(node);
+        let nodes: Vec<Key> = match everything {
+            true => self
+                .nodes
+                .iter()
+                .filter(is_folded)
+                .map(|node| node.key.clone())
+                .collect(),
+            false => self
+                .node(self.selected)
+                .filter(is_folded)
+                .map(|node| node.key.clone())
+                .into_iter()
+                .collect(),
+        };
+        for key in nodes {
+            self.turn(key);
         }
         self.arrange();
+    }
+
+    /// Folds the selected node, or unfolds it.
+    pub(crate) fn turn_chosen(&mut self) {
+        if let Some(key) = self.chosen().cloned() {
+            self.turn(key);
+            self.arrange();
+        }
+    }
+
+    fn turn(&mut self, key: Key) {
+        if !self.turned.remove(&key) {
+            self.turned.insert(key);
+        }
     }
 
     /// The name of a line's node.
@@ -308,13 +337,17 @@ impl Listing {
             if item.deleted {
                 name += " (deleted)";
             }
-            let exit = item.row.labels.exit.as_ref().known();
-            if exit.is_some_and(|exit| exit != "running") {
+            if item.has_ended() {
                 name += " (ended)";
             }
         }
         name
     }
+}
+
+/// Processes that have ended are folded until a person looks at them.
+fn is_folded_at_first(key: &Key) -> bool {
+    matches!(key, Key::Ended(_))
 }
 
 /// The path of a file behind its label.
@@ -450,7 +483,7 @@ fn tie(node: &Node) -> (u32, &str, &OsStr) {
         | Key::Directory(path) => (0, label, path.as_os_str()),
         Key::File { number, .. } => (0, label, OsStr::new(&number.device)),
         Key::Device(device) => (0, label, OsStr::new(device)),
-        Key::AllOthers(_) => (0, label, OsStr::new("")),
+        Key::AllOthers(_) | Key::Ended(_) => (0, label, OsStr::new("")),
         Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
         Key::Unattributed => (u32::MAX, label, OsStr::new("")),
     }

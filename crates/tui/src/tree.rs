@@ -1,6 +1,7 @@
-//! Rows as a tree: directories, control groups, processes under their parents; with sums.
+//! Rows as a tree: directories, control groups, processes under their parents; with sums. In a list, processes that have
+//! ended are under their command.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -39,13 +40,45 @@ impl Node {
     }
 }
 
-/// A plain list.
-#[must_use]
-pub fn flat(items: &[Item], shown: &[usize]) -> Vec<Node> {
+fn plain(items: &[Item], shown: &[usize]) -> Vec<Node> {
     shown
         .iter()
         .map(|place| Node::new(items[*place].key.clone(), Some(*place), None))
         .collect()
+}
+
+/// A list. Processes that have ended are under one node for each command, if there are several.
+#[must_use]
+pub fn list(kind: ViewKind, items: &[Item], shown: &[usize]) -> Vec<Node> {
+    let mut nodes = plain(items, shown);
+    if kind != ViewKind::Process {
+        return nodes;
+    }
+    let mut ended: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (node, place) in shown.iter().enumerate() {
+        let item = &items[*place];
+        let command = item.row.labels.command.as_ref().known();
+        if let (true, Key::Process(_), Some(command)) = (item.has_ended(), &item.key, command) {
+            ended.entry(command).or_default().push(node);
+        }
+    }
+    ended.retain(|_, members| members.len() > 1);
+    if ended.is_empty() {
+        return nodes;
+    }
+    for (command, members) in ended {
+        let mut group = Node::new(Key::Ended(command.to_owned()), None, None);
+        let (name, number) = (escaped(OsStr::new(command)), members.len());
+        group.label = Some(format!("{name} x{number} (ended)"));
+        let place = nodes.len();
+        for member in members {
+            nodes[member].parent = Some(place);
+        }
+        nodes.push(group);
+    }
+    join_up(&mut nodes);
+    sum_up(&mut nodes, items);
+    nodes
 }
 
 /// A tree, if this kind has one.
@@ -65,7 +98,7 @@ pub fn tree(kind: ViewKind, items: &[Item], shown: &[usize]) -> Vec<Node> {
             |path| Key::Cgroup(path.to_str().map(str::to_owned)),
             |item| item.row.labels.cgroup.as_ref().known().map(Path::new),
         ),
-        ViewKind::Device => return flat(items, shown),
+        ViewKind::Device => return plain(items, shown),
     };
     join_up(&mut nodes);
     if kind == ViewKind::File {
@@ -77,7 +110,7 @@ pub fn tree(kind: ViewKind, items: &[Item], shown: &[usize]) -> Vec<Node> {
 
 /// Processes under their parents.
 fn by_parent(items: &[Item], shown: &[usize]) -> Vec<Node> {
-    let mut nodes = flat(items, shown);
+    let mut nodes = plain(items, shown);
     let places: HashMap<u32, usize> = shown
         .iter()
         .enumerate()

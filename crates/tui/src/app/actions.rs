@@ -139,13 +139,16 @@ impl App {
                 false,
             );
         }
+        if let Key::Ended(_) = &key {
+            return self.listing_mut().turn_chosen();
+        }
         let (kind, _) = item::parts(&key, &interval);
         let what = match &key {
             Key::Process(_) | Key::AllOthers(ViewKind::Process) => "files of",
             Key::File { .. } | Key::AllOthers(_) => "readers and writers of",
             Key::Directory(_) => "files under",
             Key::Cgroup(_) => "processes in",
-            Key::Device(_) | Key::Unattributed => "files on",
+            Key::Device(_) | Key::Ended(_) | Key::Unattributed => "files on",
         };
         let name = match &key {
             Key::Process(process) => format!("{name} ({})", process.pid),

@@ -262,7 +262,8 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
         return String::new();
     };
     let name = listing.name(node);
-    if !listing.is_tree || listing.kind == ViewKind::Device {
+    let is_plain = !listing.is_tree && depth == 0 && node.below.is_empty();
+    if is_plain || listing.kind == ViewKind::Device {
         return match listing.kind {
             ViewKind::Process => cut(&name, room),
             _ => cut_path(&name, room),
@@ -277,7 +278,7 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
     };
     let room = room.saturating_sub(indent + 2);
     let name = match node.key {
-        Key::Process(_) | Key::AllOthers(ViewKind::Process) => cut(&name, room),
+        Key::Process(_) | Key::Ended(_) | Key::AllOthers(ViewKind::Process) => cut(&name, room),
         _ => cut_path(&name, room),
     };
     format!("{}{mark}{name}", " ".repeat(indent))
@@ -323,7 +324,11 @@ fn why_empty(app: &App) -> String {
 fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
     let shown = app.shown.as_deref();
     let (what, has_others) = match of {
-        Key::Process(_) | Key::File { .. } | Key::AllOthers(_) | Key::Unattributed => {
+        Key::Process(_)
+        | Key::File { .. }
+        | Key::AllOthers(_)
+        | Key::Ended(_)
+        | Key::Unattributed => {
             return "use of files by process is not recorded: `cachewise top` shows it live, `cachewise run -- \
                     COMMAND` tells it of a command"
                 .into();

@@ -1,5 +1,6 @@
 //! Order, filter, and selection of rows; by keys and by mouse.
 
+use cachewise_model::Exit;
 use cachewise_tui::{Filter, ViewKind};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
@@ -230,4 +231,40 @@ fn long_pasted_text_is_cut() {
     );
     view.control('u');
     assert!(view.shows("1000 rows"), "and can be cleared: {view}");
+}
+
+#[test]
+fn processes_that_ended_share_a_row_for_each_command() {
+    let mut view = View::new(120, 24);
+    let mut interval = busy(1);
+    for pid in 2001..=2003 {
+        let mut ended = process(pid, 1001, "dd", "/", reads(1000, 1000));
+        ended.exit = Exit::Code(0);
+        interval.processes.push(ended);
+    }
+    let mut single = process(2004, 1001, "tar", "/", reads(10, 10));
+    single.exit = Exit::Code(0);
+    interval.processes.push(single);
+    view.feed(interval);
+    assert!(
+        view.row(0).contains("+ dd x3 (ended)") && view.row(0).contains("11.7M"),
+        "3,000 missed pages: {view}"
+    );
+    assert!(
+        view.row(1).contains(" dd"),
+        "the one that runs has its own row: {view}"
+    );
+    assert!(view.shows("tar (ended)"), "one of a kind too: {view}");
+    view.key('+');
+    assert!(
+        view.row(1).contains("dd (ended)") && view.row(3).contains("2003"),
+        "unfolded: {view}"
+    );
+    view.key('-');
+    assert!(view.row(1).contains("1002"), "folded again: {view}");
+    view.code(KeyCode::Enter);
+    assert!(
+        view.shows("- dd x3 (ended)") && view.row(2).contains("2002"),
+        "Enter unfolds them too: {view}"
+    );
 }
