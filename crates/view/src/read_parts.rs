@@ -67,8 +67,8 @@ impl ReadPart {
         }
     }
 
-    /// Colours on a light and on a dark ground. Their lightness differs, so that they can be told apart without hue; the hues
-    /// are those of Okabe and Ito, which colour-blind eyes can tell apart.
+    /// Colours on a light and on a dark ground. Their lightness differs, so that they differ without hue; the hues
+    /// are those of Okabe and Ito, which differ for colour-blind eyes.
     #[must_use]
     pub const fn colors(self) -> [&'static str; 2] {
         match self {
@@ -133,7 +133,7 @@ pub fn bar_cells(amounts: [u64; 3], width: usize) -> [usize; 3] {
             .max(usize::from(amount > 0))
     };
     let mut cells = amounts.map(part);
-    // What rounding left over or took too much is the largest part's: there it changes the picture least.
+    // The largest part takes the rounding error: there it changes the picture least.
     let largest = (0..3).max_by_key(|place| amounts[*place]).unwrap_or(0);
     let others: usize = (0..3)
         .filter(|place| *place != largest)

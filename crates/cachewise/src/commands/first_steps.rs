@@ -92,7 +92,7 @@ fn with_rights(command: &str, needs_root: bool, is_root: bool) -> String {
     }
 }
 
-/// What tasks waited for in the last ten seconds, as shares of the time, and the command to look at it.
+/// The wait of tasks in the last ten seconds, as shares of the time, and the command to look at it.
 fn now(memory: Option<f64>, io: Option<f64>, is_root: bool) -> String {
     let (Some(memory), Some(io)) = (memory, io) else {
         return "unknown, as this kernel has no pressure stall information (PSI)".to_owned();
