@@ -9,7 +9,7 @@ macro_rules! causes {
         }
 
         impl EvictionCause {
-            /// Every cause. The probe numbers them in this order.
+            /// Every cause. The kernel's side numbers them in this order, without the last.
             pub const ALL: &'static [EvictionCause] = &[$(EvictionCause::$variant),+];
 
             /// The name in machine formats. It stays the same in later versions.
@@ -42,7 +42,7 @@ causes! {
     DirectReclaim, "direct_reclaim", "direct reclaim";
     /// Background reclaim, for all processes that use memory; the kernel does not name one.
     Kswapd, "kswapd", "kswapd";
-    /// A write to memory.reclaim or memory.force_empty, or DAMON.
+    /// A write to memory.reclaim or memory.force_empty.
     ProactiveReclaim, "proactive_reclaim", "proactive reclaim";
     /// truncate, ftruncate, open with O_TRUNC, fallocate that removes a range, MADV_REMOVE.
     Truncation, "truncation", "truncation";
@@ -56,14 +56,22 @@ causes! {
     Invalidation, "invalidation", "invalidation";
     /// Unmounting, or closing the last descriptor of a block device.
     Release, "release", "unmount or close of the device";
+    /// DAMON, the kernel's monitor of memory accesses: its thread `kdamond` pages out idle memory.
+    Damon, "damon", "DAMON";
 }
 
 impl EvictionCause {
-    /// The cause with the probe's number.
+    /// The cause with the number of the kernel's side, of pages that a process evicted or a kernel thread.
+    ///
+    /// The kernel's side numbers DAMON as proactive reclaim. Writes to control files are calls of processes, and
+    /// kernel threads make none: proactive reclaim by a kernel thread is DAMON's.
     #[must_use]
-    pub fn from_number(number: u32) -> Option<EvictionCause> {
+    pub fn from_number(number: u32, by_process: bool) -> Option<EvictionCause> {
         let index = usize::try_from(number).ok()?;
-        Self::ALL.get(index).copied()
+        match Self::ALL.get(index).copied()? {
+            EvictionCause::ProactiveReclaim if !by_process => Some(EvictionCause::Damon),
+            cause => Some(cause),
+        }
     }
 
     /// The cause of this name in machine formats.
@@ -81,14 +89,21 @@ impl EvictionCause {
                 | EvictionCause::DirectReclaim
                 | EvictionCause::Kswapd
                 | EvictionCause::ProactiveReclaim
+                | EvictionCause::Damon
         )
     }
 
-    /// Returns whether the process that evicts is known by the kernel's event. It is not for background reclaim,
-    /// which kernel threads do for all.
+    /// Returns whether reclaim evicts ahead of need, while memory may be free.
+    #[must_use]
+    pub const fn is_proactive(self) -> bool {
+        matches!(self, EvictionCause::ProactiveReclaim | EvictionCause::Damon)
+    }
+
+    /// Returns whether the process that evicts is known by the kernel's event. It is not for kernel threads, which
+    /// evict for all.
     #[must_use]
     pub const fn has_culprit(self) -> bool {
-        !matches!(self, EvictionCause::Kswapd)
+        !matches!(self, EvictionCause::Kswapd | EvictionCause::Damon)
     }
 }
 
@@ -104,11 +119,25 @@ mod tests {
         assert_eq!(ids.len(), EvictionCause::ALL.len());
         for (number, cause) in EvictionCause::ALL.iter().enumerate() {
             let number = u32::try_from(number).expect("there are few causes");
-            assert_eq!(EvictionCause::from_number(number), Some(*cause));
+            let by_process = cause.has_culprit();
+            assert_eq!(EvictionCause::from_number(number, by_process), Some(*cause));
             assert_eq!(EvictionCause::find(cause.id()), Some(*cause));
             assert!(!cause.help().is_empty() && !cause.words().is_empty());
         }
         let beyond = u32::try_from(EvictionCause::ALL.len()).expect("there are few causes");
-        assert_eq!(EvictionCause::from_number(beyond), None);
+        assert_eq!(EvictionCause::from_number(beyond, true), None);
+    }
+
+    #[test]
+    fn proactive_reclaim_by_a_kernel_thread_is_damon() {
+        let number = EvictionCause::ProactiveReclaim as u32;
+        assert_eq!(
+            EvictionCause::from_number(number, false),
+            Some(EvictionCause::Damon)
+        );
+        assert_eq!(
+            EvictionCause::from_number(number, true),
+            Some(EvictionCause::ProactiveReclaim)
+        );
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn blames(interval: &Interval) -> Vec<Blame<'_>> {
 
 /// Whether memory was needed, and not asked to be free.
 fn is_of_need(cause: EvictionCause) -> bool {
-    cause.is_reclaim() && cause != EvictionCause::ProactiveReclaim
+    cause.is_reclaim() && !cause.is_proactive()
 }
 
 /// A program in a control group, all of whose processes share the blame; or a process of unknown program.

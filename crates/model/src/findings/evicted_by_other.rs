@@ -176,6 +176,7 @@ mod tests {
         );
         for cause in [
             EvictionCause::ProactiveReclaim,
+            EvictionCause::Damon,
             EvictionCause::DropCaches,
             EvictionCause::Advice,
         ] {

@@ -3,11 +3,14 @@
 //! Evictions alone are no finding: reclaim always takes the pages of a large stream, which costs
 //! nothing.
 
-use cachewise_units::{Bytes, shell_quoted};
+use std::collections::HashMap;
+
+use cachewise_units::{Bytes, escaped, grouped, shell_quoted};
 
 use super::pressure::{bytes_text, larger, limit_text};
 use super::trial;
 use crate::counter::Counter;
+use crate::eviction_cause::EvictionCause;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::measured::{Count, Measured, Missing};
@@ -182,10 +185,9 @@ fn cause(interval: &Interval, limited: Option<&CgroupRow>) -> (&'static str, Str
     ) {
         (Some(available), Some(total)) if available > total / NOT_SHORT_PART && !may_be_limited => {
             let step = format!(
-                "memory is not short ({} available), so something reclaims ahead of need: look for \
-                 DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
-                 for writers of memory.reclaim",
-                Bytes(available)
+                "memory is not short ({} available), {}",
+                Bytes(available),
+                proactive_step(interval)
             );
             (PROACTIVE, step)
         }
@@ -199,6 +201,35 @@ fn cause(interval: &Interval, limited: Option<&CgroupRow>) -> (&'static str, Str
                 POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory";
             (SHORT, step.to_owned())
         }
+    }
+}
+
+/// The fix where memory is free: it names what evicted most pages ahead of need.
+fn proactive_step(interval: &Interval) -> String {
+    const DAMON: &str = "/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled";
+    let mut sums: HashMap<(EvictionCause, Option<String>), u64> = HashMap::new();
+    let evictions = interval.evictions.iter();
+    for eviction in evictions.filter(|eviction| eviction.cause.is_proactive()) {
+        let culprit = eviction.culprit.as_ref();
+        let command = culprit.and_then(|culprit| culprit.command.clone().known());
+        *sums.entry((eviction.cause, command)).or_default() += eviction.pages;
+    }
+    let most = sums
+        .into_iter()
+        .max_by(|(one, pages), (other, more)| (pages, other).cmp(&(more, one)));
+    match most {
+        Some(((EvictionCause::Damon, _), pages)) => format!(
+            "and DAMON evicted {} pages: turn its scheme off, or let it evict colder pages only ({DAMON})",
+            grouped(pages)
+        ),
+        Some(((_, Some(command)), pages)) => format!(
+            "and {} evicted {} pages by writes to memory.reclaim or memory.force_empty: let it reclaim less",
+            escaped(&command),
+            grouped(pages)
+        ),
+        _ => format!(
+            "so something reclaims ahead of need: look for DAMON ({DAMON}) and for writers of memory.reclaim"
+        ),
     }
 }
 
@@ -335,6 +366,41 @@ mod tests {
         interval.cgroups.truncate(1);
         let step = &check(&interval)[0].next_step;
         assert!(step.contains("DAMON"), "no limit was reached: {step}");
+    }
+
+    #[test]
+    fn next_step_names_what_evicts_ahead_of_need() {
+        use crate::eviction::{Culprit, Eviction};
+        let mut interval = recording(0);
+        interval.cgroups.clear();
+        let eviction = |cause: EvictionCause, command: Option<&str>, pages| Eviction {
+            file: 0,
+            charged: Measured::Exact("/db".into()),
+            cause,
+            culprit: command.map(|command| Culprit {
+                pid: Measured::Exact(7),
+                started: 1,
+                command: Measured::Exact(command.into()),
+                cgroup: Measured::Exact("/".into()),
+            }),
+            own: false,
+            pages,
+        };
+        let proactive = EvictionCause::ProactiveReclaim;
+        interval.evictions = vec![
+            eviction(EvictionCause::Kswapd, None, 9_000),
+            eviction(proactive, Some("senpai"), 200),
+            eviction(EvictionCause::Damon, None, 300),
+        ];
+        let step = |interval: &Interval| check(interval)[0].next_step.clone();
+        let shown = step(&interval);
+        assert!(shown.contains("DAMON evicted 300 pages"), "{shown}");
+        interval.evictions[1].pages = 301;
+        let shown = step(&interval);
+        assert!(
+            shown.contains("senpai evicted 301 pages by writes to memory.reclaim"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
+mod damon;
 #[path = "../kit/mod.rs"]
 mod kit;
 
@@ -265,6 +266,46 @@ fn reclaim_in_a_group_is_booked_on_the_process_that_needs_memory() {
         gone,
         "{:?}",
         after.evictions
+    );
+}
+
+#[test]
+fn pages_that_damon_reclaims_are_booked_on_damon_and_no_process() {
+    const NAME: &str = "pages_that_damon_reclaims";
+    let files = Files::new();
+    let index = files.cold("index", 12 << 20);
+    let group = match Group::new().unwrap() {
+        Ok(group) => group,
+        Err(reason) => return println!("skipped: {NAME}: {reason}"),
+    };
+    let Some(mut probe) = watch(NAME, &[&index], |options| {
+        options.cgroup_v1 = group.is_v1();
+    }) else {
+        return;
+    };
+    let read = "echo $$ >\"$1/cgroup.procs\" && exec cat \"$2\" >/dev/null";
+    run(&mut shell(read, &[group.path(), &index]));
+    let before = resident(&index);
+    let monitor = match damon::Monitor::start(group.path()).unwrap() {
+        Ok(monitor) => monitor,
+        Err(reason) => return println!("skipped: {NAME}: {reason}"),
+    };
+    let patience = std::time::Duration::from_secs(30);
+    let begun = std::time::Instant::now();
+    while resident(&index) == before && begun.elapsed() < patience {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(monitor);
+    let gone = before - resident(&index);
+    let snapshot = probe.snapshot().unwrap();
+    adds_up(&snapshot);
+    let by_damon = |eviction: &&Eviction| eviction.cause == EvictionCause::Damon;
+    let shown = &snapshot.evictions;
+    assert!(gone > 0, "DAMON reclaims within half a minute: {shown:?}");
+    assert_eq!(pages(shown.iter().filter(by_damon)), gone, "{shown:?}");
+    assert!(
+        shown.iter().all(|eviction| eviction.culprit.is_none()),
+        "its thread is the kernel's: {shown:?}"
     );
 }
 

@@ -251,6 +251,6 @@ pub fn is_disturbed(report: &Report) -> bool {
     let evictions = report.json["evictions"].as_array().expect("a list");
     evictions.iter().any(|eviction| {
         let cause = eviction["cause"].as_str().unwrap_or_default();
-        ["kswapd", "direct_reclaim", "proactive_reclaim"].contains(&cause)
+        ["kswapd", "direct_reclaim", "proactive_reclaim", "damon"].contains(&cause)
     })
 }
