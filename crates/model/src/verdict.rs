@@ -3,6 +3,7 @@
 use cachewise_units::{Bytes, Pages, grouped};
 
 use crate::counter::Counter;
+use crate::finding::Severity;
 use crate::findings::Diagnosis;
 use crate::interval::Interval;
 use crate::times::TimeUse;
@@ -17,25 +18,32 @@ const LITTLE: Bytes = Bytes(16 << 20);
 const NOTHING: Bytes = Bytes(1 << 20);
 
 impl Interval {
-    /// The answer: in pages where the rules found nothing, and in seconds. `None` if neither is known.
+    /// The answer: in seconds, and in pages where the rules found nothing. Without times it is in pages whatever the rules
+    /// found. `None` if a counter behind both is not exact.
     #[must_use]
     pub fn verdict(&self, diagnosis: &Diagnosis) -> Option<String> {
+        let findings = &diagnosis.findings;
+        let is_clean = findings.is_empty();
+        let is_warned = findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Warn);
         let times = TimeUse::of(self);
         let waits = times.as_ref().map(TimeUse::waits_for_cold_data);
         let times = times.map(|times| times.verdict());
-        match (self.verdict_in_pages(diagnosis, waits), times) {
+        let pages = match times {
+            Some(_) if !is_clean => None,
+            _ => self.verdict_in_pages(waits, is_warned),
+        };
+        match (pages, times) {
             (Some(pages), Some(times)) => Some(format!("{pages}; {times}")),
             (None, Some(times)) => Some(format!("page cache: {times}")),
             (pages, None) => pages,
         }
     }
 
-    /// The answer in pages, where the rules found nothing; `None` if there are findings, or a counter behind
-    /// the answer is not exact. `waits`: whether the run waited long for cold data, if times were measured.
-    fn verdict_in_pages(&self, diagnosis: &Diagnosis, waits: Option<bool>) -> Option<String> {
-        if !diagnosis.findings.is_empty() {
-            return None;
-        }
+    /// The answer in pages; `None` if a counter behind it is not exact. `waits`: whether the run waited long for cold data, if
+    /// times were measured. `is_warned`: the rules found a problem, so that the answer is the counts alone.
+    fn verdict_in_pages(&self, waits: Option<bool>, is_warned: bool) -> Option<String> {
         let exact = |counter| self.ledger.get(counter).exact();
         let faults = exact(Counter::FaultRequests)?;
         let requested = exact(Counter::ReadRequestedPages)?.saturating_add(faults);
@@ -49,6 +57,15 @@ impl Interval {
             .saturating_add(metadata);
         let direct = exact(Counter::DirectReadBytes)?;
         let bytes = |pages: u64| Pages(pages).bytes(self.page());
+        let counts = format!(
+            "{} of {} pages missed, {} fetched",
+            grouped(missed),
+            grouped(requested),
+            bytes(fetched)
+        );
+        if is_warned {
+            return Some(format!("page cache: {counts}"));
+        }
         if requested == 0 && fetched == 0 {
             return Some(match direct {
                 0 => "the page cache is not your problem: no page was requested".to_owned(),
@@ -65,12 +82,7 @@ impl Interval {
                 Some(true) => "page cache",
                 Some(false) | None => "the page cache is not your problem",
             };
-            return Some(format!(
-                "{answer}: {} of {} pages missed, {} fetched",
-                grouped(missed),
-                grouped(requested),
-                bytes(fetched)
-            ));
+            return Some(format!("{answer}: {counts}"));
         }
         if fetched.saturating_mul(COLD) < requested {
             return Some(format!(
@@ -95,6 +107,7 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Finding;
     use crate::findings::sample::with_file;
     use crate::reason::Reason;
 
@@ -172,10 +185,48 @@ mod tests {
     }
 
     #[test]
-    fn findings_and_missing_counters_have_no_verdict() {
+    fn findings_do_not_replace_the_verdict() {
         use Counter::*;
-        let cold = [(ReadRequestedPages, 100_000), (ReadMissedPages, 100_000)];
-        assert_eq!(verdict(&cold), None, "the finding is the answer");
+        let requested = (ReadRequestedPages, 100_000);
+        assert_eq!(
+            verdict(&[requested, (ReadMissedPages, 100_000)]).as_deref(),
+            Some("cold: 390.6 MiB fetched"),
+            "a note has its finding, and the run its answer"
+        );
+        let thrashing = [
+            requested,
+            (ReadMissedPages, 100_000),
+            (EvictedReclaimPages, 100_000),
+            (RefaultPages, 50_000),
+        ];
+        let interval = with_file(1 << 30, &thrashing);
+        let diagnosis = Diagnosis::of(&interval);
+        assert_eq!(diagnosis.findings[0].severity, Severity::Warn);
+        assert_eq!(
+            interval.verdict(&diagnosis).as_deref(),
+            Some("page cache: 100,000 of 100,000 pages missed, 390.6 MiB fetched"),
+            "counts, and no judgement beside that of the finding"
+        );
+        let mut twice = with_file(64 << 20, &[requested]);
+        let mut diagnosis = Diagnosis::of(&twice);
+        diagnosis.findings = vec![Finding {
+            id: "cached_twice",
+            ..Finding::default()
+        }];
+        assert_eq!(
+            twice.verdict(&diagnosis).as_deref(),
+            Some("the page cache is not your problem: 0 of 100,000 pages missed, 0 B fetched"),
+            "the data is in memory twice, and costs no wait"
+        );
+        twice.ledger.set(TaskSeconds, 1_000_000_000);
+        twice.elapsed = std::time::Duration::from_secs(1);
+        let timed = twice.verdict(&diagnosis).expect("times are known");
+        assert!(timed.starts_with("page cache: 0.000 of 1.00 s"), "{timed}");
+    }
+
+    #[test]
+    fn missing_counters_have_no_verdict() {
+        use Counter::*;
         let mut interval = with_file(1 << 30, &[]);
         interval
             .ledger

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
 use crate::events;
-use crate::metrics::Groups;
+use crate::metrics::{Culprits, Groups};
 use crate::options::Options;
 use crate::source::{Machine, Watching};
 
@@ -43,6 +43,8 @@ pub(crate) struct Gathered {
     pub(crate) groups: Groups,
     /// Evicted pages since the start, by the number of the cause.
     pub(crate) evicted: [u64; EvictionCause::ALL.len()],
+    /// The same by the control group of the process that evicts.
+    pub(crate) culprits: Culprits,
     /// Stacks since the start, where they are watched.
     pub(crate) stacks: Option<Stacks>,
     pending: Option<Interval>,
@@ -66,6 +68,7 @@ impl Gathered {
         Gathered {
             machine,
             groups: Groups::new(options.top_groups),
+            culprits: Culprits::new(options.top_groups),
             options,
             evicted: [0; EvictionCause::ALL.len()],
             totals: None,
@@ -101,6 +104,7 @@ impl Gathered {
         for eviction in &interval.evictions {
             self.evicted[eviction.cause as usize] += eviction.pages;
         }
+        self.culprits.add(&interval.evictions);
         interval.files.truncate(MOST_ROWS);
         interval
             .evictions

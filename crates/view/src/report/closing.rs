@@ -118,10 +118,14 @@ fn cost(finding: &Finding) -> Option<String> {
     (cost >= 0.001).then(|| format!("waited {cost:.3} s"))
 }
 
+/// Stands for the answer where a count that it needs is missing or an estimate.
+const NO_VERDICT: &str = "? (exact counts are missing)";
+
 /// The answer of a run, in one line.
 pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) -> String {
     let verdict = interval.verdict(diagnosis);
-    let verdict = verdict.map(|verdict| format!("{} {verdict}", style.bold("verdict:")));
+    let verdict = verdict.unwrap_or_else(|| NO_VERDICT.to_owned());
+    let verdict = format!("{} {verdict}", style.bold("verdict:"));
     let verification = interval.run().verification.as_ref();
     let verified = verification.map(|verification| match verification {
         Verification::Done {
@@ -145,7 +149,7 @@ pub(super) fn verdict(interval: &Interval, diagnosis: &Diagnosis, style: Style) 
         }
         Verification::Refused(reason) => format!("{} {reason}", style.bold("not verified:")),
     });
-    let lines = verdict.into_iter().chain(verified);
+    let lines = std::iter::once(verdict).chain(verified);
     lines
         .map(|line| format!("{}\n", wrapped(&line, style.width)))
         .collect()

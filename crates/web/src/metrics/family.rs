@@ -32,6 +32,8 @@ pub enum Series {
     Each(&'static str),
     /// Evicted pages of the machine by cause; the label is the cause.
     Causes,
+    /// Pages that processes of a control group evicted, by the group and the cause.
+    Culprits,
     /// 1 for each control group, with these label fields of its row as labels.
     Names(&'static [&'static str]),
     /// Made by the server.
@@ -71,9 +73,9 @@ impl Family {
                 let values: Vec<&str> = series.iter().map(|(value, _)| *value).collect();
                 format!("`{label}`: {}", values.join(", "))
             }
-            (Some(label), Series::Causes) => {
-                let causes: Vec<&str> = EvictionCause::ALL.iter().map(|cause| cause.id()).collect();
-                format!("`{label}`: {}", causes.join(", "))
+            (Some(label), Series::Causes) => causes(label, |_| true),
+            (Some(label), Series::Culprits) => {
+                format!("`{label}`, {}", causes("cause", EvictionCause::has_culprit))
             }
             (Some(label), Series::Names(fields)) => {
                 let labels = std::iter::once(&label).chain(fields);
@@ -83,4 +85,11 @@ impl Family {
             (Some(label), _) => format!("`{label}`"),
         }
     }
+}
+
+/// The label of causes with its values.
+fn causes(label: &str, select: fn(EvictionCause) -> bool) -> String {
+    let causes = EvictionCause::ALL.iter().filter(|cause| select(**cause));
+    let causes: Vec<&str> = causes.map(|cause| cause.id()).collect();
+    format!("`{label}`: {}", causes.join(", "))
 }

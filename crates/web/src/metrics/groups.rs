@@ -9,9 +9,9 @@ use cachewise_model::{CgroupRow, Counter, GroupNames, Ledger, Measured, System};
 use cachewise_units::{Bytes, PageSize};
 
 /// Groups without a place of which it is known how busy they are.
-const MOST_WAITING: usize = 4096;
+pub(super) const MOST_WAITING: usize = 4096;
 /// A group replaces another if it is busier by this factor.
-const BUSIER: u64 = 2;
+pub(super) const BUSIER: u64 = 2;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Group {

@@ -5,9 +5,11 @@
 //! - `markdown`: the table as documentation.
 //! - `sums`: the counters that a scrape takes from the watching thread. `scrape`: the exposition built from them.
 //! - `exposition`: the text formats. `groups`: the busiest control groups.
+//! - `culprits`: the control groups that evict most.
 //! - `otlp`: the exposition as an OTLP message.
 
 mod collector;
+mod culprits;
 mod exposition;
 mod family;
 mod groups;
@@ -19,6 +21,7 @@ mod sums;
 mod table;
 
 pub use collector::{Collector, UnknownCollector};
+pub(crate) use culprits::Culprits;
 pub(crate) use exposition::Format;
 pub use family::{Family, Series};
 pub(crate) use groups::Groups;

@@ -127,6 +127,26 @@ fn add(
                 Vec::new()
             }
         },
+        Series::Culprits => match sums.evicted {
+            Ok(_) => {
+                let group = family.label.unwrap_or("cgroup");
+                let culprits = sums.culprits.iter().flat_map(|(name, causes)| {
+                    let causes = EvictionCause::ALL.iter().zip(causes);
+                    causes
+                        .filter(|(cause, _)| cause.has_culprit())
+                        .map(move |(cause, pages)| {
+                            let cause = ("cause", cause.id().to_owned());
+                            let labels = vec![(group, name.clone()), cause];
+                            (labels, MetricNumber::Whole(*pages))
+                        })
+                });
+                culprits.collect()
+            }
+            Err(missing) => {
+                sums.left_out.add(collector, missing);
+                Vec::new()
+            }
+        },
         Series::Names(fields) => sums
             .groups
             .iter()

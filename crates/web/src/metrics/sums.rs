@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{EvictionCause, Interval, Ledger, Lost, Measured, Missing, Reason, Row};
+use cachewise_model::{Interval, Ledger, Lost, Measured, Missing, Reason, Row};
 use cachewise_view::Labels;
 
 use super::collector::Collector;
+use super::culprits::ByCause;
 use super::groups::Groups;
 use crate::gathered::Gathered;
 use crate::source::{Cost, Watching};
@@ -47,7 +48,9 @@ pub(super) struct Sums {
     pub(super) devices: Rows,
     pub(super) groups: Rows,
     /// Evicted pages by the number of the cause; `Err` if they are unknown.
-    pub(super) evicted: Result<[u64; EvictionCause::ALL.len()], Missing>,
+    pub(super) evicted: Result<ByCause, Missing>,
+    /// Those that processes of each control group evicted.
+    pub(super) culprits: Vec<(String, ByCause)>,
     /// None where nothing counts that could lose something.
     pub(super) lost: Option<Vec<Lost>>,
     pub(super) cost: Cost,
@@ -76,6 +79,7 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
             None => Ok(gathered.evicted),
             Some(missing) => Err(missing),
         },
+        culprits: culprits(gathered),
         lost: gathered
             .totals
             .as_ref()
@@ -125,6 +129,12 @@ fn devices(gathered: &Gathered) -> Rows {
         }
     }
     rows
+}
+
+fn culprits(gathered: &Gathered) -> Vec<(String, ByCause)> {
+    let culprits = &gathered.culprits;
+    let others = (OTHER.to_owned(), culprits.others);
+    culprits.placed.iter().cloned().chain([others]).collect()
 }
 
 fn group_rows(gathered: &Gathered) -> Rows {

@@ -507,6 +507,26 @@ pub static FAMILIES: &[Family] = &[
     ),
     each(
         Cgroups,
+        Counter,
+        "cgroup",
+        "cgroup_page_cache_evicted",
+        Unit::Count,
+        "evicted_pages",
+        "Pages charged to the control group that left the page cache, evicted by any process or the kernel",
+    ),
+    Family {
+        name: "cgroup_page_cache_evicted_as_culprit",
+        collector: Some(Cgroups),
+        unit: Unit::Count,
+        kind: Counter,
+        help: Some(
+            "Pages of any control group that processes of this one evicted, by the cause; the groups that evict most have their own series",
+        ),
+        label: Some("cgroup"),
+        series: Series::Culprits,
+    },
+    each(
+        Cgroups,
         Gauge,
         "cgroup",
         "cgroup_memory_used_bytes",
@@ -659,7 +679,7 @@ mod tests {
             let ids: Vec<&str> = match family.series {
                 Series::Fields(series) => series.iter().map(|(_, id)| *id).collect(),
                 Series::Each(id) => vec![id],
-                Series::Own | Series::Causes => Vec::new(),
+                Series::Own | Series::Causes | Series::Culprits => Vec::new(),
                 Series::Names(ids) => {
                     let is_label =
                         |id: &&str| field(id).is_some_and(|field| field.kind == Kind::Label);

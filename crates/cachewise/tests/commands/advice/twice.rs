@@ -35,6 +35,11 @@ pub fn twice(pid: u32, file: &Path) -> Vec<Value> {
     ]);
     let ended = Ended::of(run.stdin(Stdio::null())).expect(0, "it is followed");
     let json: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    assert!(
+        json["verdict"].is_string(),
+        "a note does not replace the verdict: {}",
+        json["findings"]
+    );
     let all = json["findings"].as_array().cloned().unwrap_or_default();
     let is_one =
         |found: &Value| found["id"] == "cached_twice" && found["subject"].as_str() == file.to_str();

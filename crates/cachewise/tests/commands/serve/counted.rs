@@ -186,7 +186,7 @@ fn read_within(group: &Path, file: &Path) {
 
 const FILE: u64 = 8 << 20;
 
-fn name_of(group: &Group) -> String {
+pub fn name_of(group: &Group) -> String {
     let name = group
         .path()
         .file_name()
