@@ -1,8 +1,9 @@
-//! Direct I/O: every byte comes from the device, every time.
+//! Direct I/O: every byte comes from the device, every time; and requests that the kernel refuses or that are too small.
 
 use cachewise_units::Bytes;
 
 use super::heaviest::heaviest;
+use super::unaligned;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
@@ -18,11 +19,23 @@ const WORTH_BYTES: u64 = 1 << 20;
 const TITLE: &str = "reads bypass the page cache (O_DIRECT)";
 
 pub(super) fn check(interval: &Interval) -> Vec<Finding> {
-    let per_file: Vec<(u64, Finding)> = interval.files.iter().filter_map(of_file).collect();
-    if per_file.is_empty() {
+    let files = interval.files.iter();
+    let requests: Vec<(u64, Finding)> = files
+        .filter_map(|file| unaligned::of_file(file, interval))
+        .map(|(number, finding)| (number, Finding { id: ID, ..finding }))
+        .collect();
+    let requests = heaviest(requests);
+    let has_one = |file: &&FileRow| {
+        let path = file.path.as_ref().known();
+        path.is_some() && requests.iter().any(|one| one.subject.as_ref() == path)
+    };
+    let files = interval.files.iter().filter(|file| !has_one(file));
+    let bytes: Vec<(u64, Finding)> = files.filter_map(of_file).collect();
+    if requests.is_empty() && bytes.is_empty() {
         return of_totals(interval).into_iter().collect();
     }
-    heaviest(per_file)
+    let bytes = heaviest(bytes);
+    requests.into_iter().chain(bytes).collect()
 }
 
 fn of_file(file: &FileRow) -> Option<(u64, Finding)> {

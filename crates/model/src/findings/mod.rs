@@ -47,6 +47,7 @@ pub(crate) mod sample;
 mod thrashing;
 mod tiny_reads;
 mod trial;
+mod unaligned;
 mod waits;
 mod who_misses;
 mod working_set;
@@ -272,7 +273,11 @@ fn found(interval: &Interval) -> Vec<Finding> {
         let found = (rule.check)(interval).into_iter();
         let verify = rule.verify;
         found.map(move |finding| Finding {
-            verify: trial::verify(&finding, verify, interval),
+            // A finding may have its own.
+            verify: match finding.verify.is_empty() {
+                true => trial::verify(&finding, verify, interval),
+                false => finding.verify.clone(),
+            },
             ..finding
         })
     };

@@ -69,6 +69,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root cold::git_grep,
         needs_root cold::find,
         needs_root patterns::direct_reads_again,
+        needs_root patterns::unaligned_direct_writes,
         needs_root patterns::dd_in_tiny_blocks,
         needs_root patterns::readahead_unused,
         needs_root devices::device_busy_for_another_program,

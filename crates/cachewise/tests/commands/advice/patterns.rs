@@ -1,6 +1,6 @@
 //! Requests that cost more than their data.
 
-use super::fault::{Amount, Fault, Subject};
+use super::fault::{Amount, Fault, Subject, note};
 use super::kit::*;
 use crate::support::*;
 
@@ -28,6 +28,54 @@ pub fn direct_reads_again() {
     let finding = fault.check(|| run("iflag=direct"), || run(""));
     let again = number(&finding["figures"], "read_again_bytes");
     assert_eq!(again, 32 * MIB, "{finding}");
+}
+
+/// Direct writes of some size, at this distance from a multiple of the size of a page.
+const DIRECT: &str = "
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT)
+size, distance = int(sys.argv[2]), int(sys.argv[3])
+memory = memoryview(mmap.mmap(-1, 65536))[:size]
+for number in range(1200):
+    try:
+        os.pwritev(file, [memory], number * 8192 + distance)
+    except OSError:
+        pass
+";
+
+pub fn unaligned_direct_writes() {
+    if !has(&["python3"], "advice::unaligned_direct_writes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 * MIB);
+    let run = |size: &str, distance: &str| {
+        let words = [file.as_os_str(), size.as_ref(), distance.as_ref()];
+        report_of_python(DIRECT, &words)
+    };
+    let refused = run("4096", "100");
+    let finding = the_one(&refused, "direct_io", &file);
+    let figures = &finding["figures"];
+    assert_eq!(
+        number(figures, "direct_write_failed_requests"),
+        1200,
+        "each is refused: {finding}"
+    );
+    assert!(step(finding).contains("align the offset"), "{finding}");
+    // 512 bytes are a block of the device, or are refused as well.
+    let small = run("512", "512");
+    the_one(&small, "direct_io", &file);
+    let aligned = run("4096", "0");
+    let found = aligned.findings("direct_io");
+    assert_eq!(found, [] as [&serde_json::Value; 0], "the fix");
+    note(&[
+        "fault",
+        "python writes unaligned with O_DIRECT",
+        "direct_io",
+        "direct_io",
+        "direct_write_failed_requests",
+        "1200 -> 0",
+    ]);
 }
 
 /// Reads of 64 bytes, each with a system call of its own or from a buffer.
