@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::btf::types::DataSec;
 use libbpf_rs::btf::{Btf, BtfType};
 
 const OBJECTS: [&str; 4] = ["ledger", "census", "empty", "trial"];
+/// The programs of "ledger" that read kernel memory by a helper.
+const BY_HELPER: &str = "ledger_by_helper";
 
 fn main() {
     let source = PathBuf::from("src/bpf");
@@ -27,28 +30,95 @@ fn main() {
         println!("cargo::rerun-if-changed={}", entry.path().display());
     }
     for name in OBJECTS {
-        let object = out.join(format!("{name}.bpf.o"));
-        let built = SkeletonBuilder::new()
-            .source(source.join(format!("{name}.bpf.c")))
-            .clang_args([
-                &format!("-D__TARGET_ARCH_{arch}"),
-                "-Wall",
-                "-Werror",
-                "-Wno-unused-function",
-                "-Wno-missing-declarations",
-                "-mcpu=v3",
-            ])
-            .obj(&object)
-            .reference_obj(true)
-            .build_and_generate(out.join(format!("{name}.skel.rs")));
-        if let Err(error) = built {
-            panic!(
-                "compiling src/bpf/{name}.bpf.c (clang is needed: apt-get install clang): {error:#}"
-            );
-        }
+        let define = format!("-D__TARGET_ARCH_{arch}");
+        compile(name, name, &out, &[&define]);
     }
+    let define = format!("-D__TARGET_ARCH_{arch}");
+    compile("ledger", BY_HELPER, &out, &[&define, "-DREADS_BY_HELPER"]);
+    assert_eq!(
+        data_of(&out, "ledger"),
+        data_of(&out, BY_HELPER),
+        "one skeleton is for both objects"
+    );
+    let skeleton = out.join("ledger.skel.rs");
+    let text = fs::read_to_string(&skeleton).expect("the skeleton was written");
+    fs::write(&skeleton, with_data(text)).expect("cargo's OUT_DIR can be written");
     fs::write(out.join("wanted_types.rs"), format!("{:?}", types_in(&out)))
         .expect("cargo's OUT_DIR can be written");
+}
+
+/// Compiles src/bpf/SOURCE.bpf.c, and makes the skeleton of the object NAME, which refers to its file.
+fn compile(source: &str, name: &str, out: &Path, defines: &[&str]) {
+    let always = [
+        "-Wall",
+        "-Werror",
+        "-Wno-unused-function",
+        "-Wno-missing-declarations",
+        "-mcpu=v3",
+    ];
+    let built = SkeletonBuilder::new()
+        .source(format!("src/bpf/{source}.bpf.c"))
+        .clang_args(defines.iter().copied().chain(always))
+        .obj(out.join(format!("{name}.bpf.o")))
+        .reference_obj(true)
+        .build_and_generate(out.join(format!("{name}.skel.rs")));
+    if let Err(error) = built {
+        panic!(
+            "compiling src/bpf/{source}.bpf.c (clang is needed: apt-get install clang): {error:#}"
+        );
+    }
+}
+
+/// The skeleton with the object in a field of its builder, instead of in a constant.
+fn with_data(mut text: String) -> String {
+    for (from, to) in [
+        (
+            "fn build_skel_config()",
+            "fn build_skel_config(data: &'static [u8])",
+        ),
+        (
+            "ObjectSkeletonConfigBuilder::new(&DATA)",
+            "ObjectSkeletonConfigBuilder::new(data)",
+        ),
+        ("= build_skel_config()?", "= build_skel_config(self.data)?"),
+        (
+            "pub obj_builder: libbpf_rs::ObjectBuilder,",
+            "pub obj_builder: libbpf_rs::ObjectBuilder, pub data: &'static [u8],",
+        ),
+        ("#[unsafe(link_section = \".bpf.objs\")]", "#[cfg(any())]"),
+    ] {
+        assert_eq!(
+            text.matches(from).count(),
+            1,
+            "libbpf-cargo writes `{from}` once"
+        );
+        text = text.replace(from, to);
+    }
+    text
+}
+
+/// Variables in the data sections of an object: name, offset and size.
+fn data_of(out: &Path, name: &str) -> Vec<(String, u32, usize)> {
+    let object = out.join(format!("{name}.bpf.o"));
+    let btf = Btf::from_path(&object).expect("clang wrote an object with types (-g)");
+    let mut variables = Vec::new();
+    for section in btf.type_by_kind::<DataSec<'_>>() {
+        let of = section.name().unwrap_or_default().to_string_lossy();
+        if ![".bss", ".data", ".rodata"].contains(&&*of) {
+            continue;
+        }
+        for variable in section.iter() {
+            let name = btf.type_by_id::<BtfType<'_>>(variable.ty);
+            let name =
+                name.and_then(|found| found.name().map(|name| name.to_string_lossy().into_owned()));
+            variables.push((
+                format!("{of} {}", name.unwrap_or_default()),
+                variable.offset,
+                variable.size,
+            ));
+        }
+    }
+    variables
 }
 
 /// The names of the types that the programs may look for in the kernel. `___suffix` tells one kernel's

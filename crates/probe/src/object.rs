@@ -15,7 +15,9 @@ use crate::loading::{Storage, quietly};
 use crate::offer::Offer;
 use crate::options::{Detail, Options, Scope};
 use crate::record::file_key;
-use crate::skeleton::{LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types};
+use crate::skeleton::{
+    LEDGER, LEDGER_BY_HELPER, LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types,
+};
 use crate::snapshot::FileId;
 
 /// Run by user space, not attached to anything.
@@ -423,7 +425,13 @@ impl Opened {
         // SAFETY: called once, and here and in `Loaded` the skeleton is dropped before the storage; on an
         // early return the locals are dropped in reverse order, the skeleton first.
         let place = unsafe { storage.get() };
-        let mut builder = LedgerSkelBuilder::default();
+        let mut builder = LedgerSkelBuilder {
+            data: match kernel.has_name("bpf_rdonly_cast") {
+                true => LEDGER,
+                false => LEDGER_BY_HELPER,
+            },
+            ..LedgerSkelBuilder::default()
+        };
         let types = kernel.give_to(builder.object_builder_mut())?;
         let mut skeleton = builder
             .open(place)
@@ -583,7 +591,6 @@ fn configure(
         config.cgroup_level = cgroup.level;
         config.cgroup_id = cgroup.id;
     }
-    config.probe_reads = (!kernel.has_name("bpf_rdonly_cast")).into();
     let by_sys_exit = |chosen: &Chosen| chosen.means.back_end == BackEnd::SysExit;
     config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
     config.intervals = (rows && options.intervals).into();

@@ -12,7 +12,7 @@
 static __always_inline u32 folio_flag(struct folio *folio, u64 bit)
 {
 	/* the flags are the first word of struct page and folio on every kernel, under changing names */
-	unsigned long word = config.probe_reads ? peek((u64)folio) : *(volatile unsigned long *)folio;
+	unsigned long word = BY_HELPER ? peek((u64)folio) : *(volatile unsigned long *)folio;
 
 	return word >> bit & 1;
 }

@@ -165,7 +165,7 @@ struct come {
 static long come_step(u32 i, void *context)
 {
 	struct come *come = context;
-	u64 lo = chunk_start(come->lo, i), count, bits;
+	u64 lo = chunk_start(come->lo, i), bits;
 	struct again *again;
 
 	if (lo > come->hi)
@@ -173,7 +173,7 @@ static long come_step(u32 i, void *context)
 	again = again_of(come->state, &come->call, lo >> CHUNK_SHIFT, come->task, come->started);
 	if (!again)
 		return 0;
-	bits = chunk_bits(lo, come->hi, &count);
+	bits = chunk_bits(lo, come->hi);
 	if (come->cancelled) {
 		again->missed &= ~bits;
 		return 0;

@@ -20,7 +20,7 @@ static __always_inline u64 sequence_of(struct block_device *device)
  */
 static __always_inline u32 volume_of(struct super_block *super)
 {
-	u64 uuid = config.probe_reads ? peek((u64)&super->s_uuid) : *(volatile u64 *)&super->s_uuid;
+	u64 uuid = BY_HELPER ? peek((u64)&super->s_uuid) : *(volatile u64 *)&super->s_uuid;
 	u64 origin = READ(super, s_bdev) ? READ(super, s_bdev, bd_disk, diskseq) : READ(super, s_bdi, id);
 
 	return mix(uuid ^ origin << 32 ^ origin);

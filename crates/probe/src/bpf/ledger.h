@@ -271,13 +271,11 @@ struct config {
 	u32 cgroup_level;
 	u32 file_filter; /* only files in the map `wanted` */
 	u32 intervals;	 /* rows alternate between two tables: the other one is read and emptied */
-	u32 probe_reads; /* no bpf_rdonly_cast (6.2): kernel memory is read by a helper */
 	u32 by_sys_exit; /* reads are counted at the end of system calls */
 	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u32 accesses;	 /* accesses are sent one by one */
 	u32 stacks;	 /* stacks of tasks are sent */
-	u32 padding;
 	u64 cgroup_id;
 };
 

@@ -404,6 +404,17 @@ struct {
 } scratch SEC(".maps");
 
 /*
+ * The programs are compiled twice. Where there is no bpf_rdonly_cast (before 6.2) kernel memory is read by a helper. A
+ * setting instead would leave a branch at each read, and for each branch that the verifier removes it moves the rest
+ * of the program.
+ */
+#ifdef READS_BY_HELPER
+#define BY_HELPER 1
+#else
+#define BY_HELPER 0
+#endif
+
+/*
  * A kernel pointer for reading. The programs are raw tracepoints, so that their arguments are numbers to
  * the verifier. (As BTF tracepoints their arguments would have types, and at each step from a pointer that
  * it trusts the verifier searches the kernel's type information by name: most of a second for these
@@ -411,8 +422,7 @@ struct {
  */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
 #define PLAIN(type, pointer)                                                                       \
-	((struct type *)(config.probe_reads ? (void *)(pointer) :                                  \
-					      bpf_rdonly_cast(pointer, kernel_types.type)))
+	((struct type *)(BY_HELPER ? (void *)(pointer) : bpf_rdonly_cast(pointer, kernel_types.type)))
 
 /* A word of kernel memory; 0: there is none at that address. In a function of its own, so that its memory
  * is taken once and not with each use: all the programs' functions together have 512 bytes. */
@@ -444,7 +454,7 @@ static __noinline u64 peek(u64 address)
 	({                                                                                         \
 		typeof(BY_COUNT(pointer, __VA_ARGS__, STEPS4, STEPS3, STEPS2,                      \
 				STEPS1)(pointer, __VA_ARGS__)) found;                              \
-		if (config.probe_reads)                                                            \
+		if (BY_HELPER)                                                                     \
 			found = BY_COUNT(pointer, __VA_ARGS__, PEEK4, PEEK3, PEEK2,                \
 					 PEEK1)(pointer, __VA_ARGS__);                             \
 		else                                                                               \
@@ -459,6 +469,16 @@ static __noinline u64 peek(u64 address)
  * another one goes in as a number, in memory, where the verifier forgets what it was.
  */
 #define ONCE __noinline
+
+/*
+ * A function that several parts of a program share. Before 6.2 it is part of each: as a function of its own it would take
+ * stack of its own, of which the longest chain of calls has none left there.
+ */
+#if BY_HELPER
+#define SHARED static __always_inline
+#else
+#define SHARED ONCE
+#endif
 
 /* The current task: for helpers, and for reading. */
 #define CURRENT(trusted, task)                                                                     \
@@ -516,7 +536,7 @@ static __always_inline struct cgroup *memory_group_in(struct css_set *set)
 		    bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void *);
 	struct cgroup_subsys_state *css;
 
-	if (config.probe_reads)
+	if (BY_HELPER)
 		css = (void *)peek((u64)set + place);
 	else
 		css = *(struct cgroup_subsys_state *volatile *)((void *)set + place);

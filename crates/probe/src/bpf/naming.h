@@ -47,6 +47,26 @@ static long name_step(u32 i, void *context)
 	return 0;
 }
 
+/* Addresses of a dentry and of the mount in which it is; mount 0: names end at the root of the file system. */
+struct place {
+	u64 dentry, mount;
+};
+
+/* Adds the names from there up to the root to those that the CPU's record has. */
+SHARED int spell(struct place *place)
+{
+	struct name_walk walk = {};
+	u32 zero = 0;
+
+	walk.record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!place || !walk.record)
+		return 0;
+	walk.dentry = (void *)place->dentry;
+	walk.mount = (void *)place->mount;
+	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+	return 0;
+}
+
 /* An inode, by its address, into which `just_added` pages were put a moment ago. */
 struct subject {
 	u64 inode;
@@ -131,7 +151,7 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 {
 	struct cpu *cpu = this_cpu();
 	u32 zero = 0, round = naming_round, *known;
-	struct name_walk walk = {};
+	struct place place = {};
 	struct file_record *record;
 	struct super_block *super;
 	struct inode *inode;
@@ -157,14 +177,12 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 	record->kind = RECORD_MOUNT;
 	record->super_dev = READ(super, s_dev);
 	record->whole = record->length = record->root_length = 0;
-	walk.record = record;
-	walk.dentry = PEEK1(mount, mnt.mnt_root);
-	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+	place.dentry = (u64)PEEK1(mount, mnt.mnt_root);
+	spell(&place);
 	record->root_length = record->length;
 	record->whole = 0;
-	walk.dentry = PEEK1(mount, mnt.mnt_root);
-	walk.mount = mount;
-	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+	place.mount = (u64)mount;
+	spell(&place);
 	bpf_probe_read_kernel_str(record->type, sizeof(record->type), PEEK2(super, s_type, name));
 	failed = !record->whole || send(record);
 	barrier();
@@ -220,7 +238,8 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 {
 	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
-	struct name_walk walk = {};
+	struct file_record *record;
+	struct place place = {};
 	struct alias_walk aliases = {};
 	struct inode *inode;
 	struct file_id id;
@@ -238,8 +257,8 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 		return 0;
 	if (!is_in_use(subject, inode))
 		return 0;
-	walk.record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!walk.record || cpu->naming)
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!record || cpu->naming)
 		return 0;
 	if (known) {
 		*known = round; /* two CPUs at once: the record comes twice */
@@ -251,29 +270,29 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	cpu->naming = 1;
 	barrier();
 	resident = READ(inode, i_mapping, nrpages);
-	walk.record->id = id;
-	walk.record->kind = RECORD_FILE;
-	walk.record->address = subject->inode;
-	walk.record->size = READ(inode, i_size);
-	walk.record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
-	walk.record->magic = READ(inode, i_sb, s_magic);
-	walk.record->super_dev = READ(inode, i_sb, s_dev);
-	walk.record->mode = READ(inode, i_mode);
-	walk.record->unlinked = !READ(inode, i_nlink);
-	walk.record->alone = task->signal->live.counter == 1;
-	walk.record->whole = walk.record->length = 0;
+	record->id = id;
+	record->kind = RECORD_FILE;
+	record->address = subject->inode;
+	record->size = READ(inode, i_size);
+	record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
+	record->magic = READ(inode, i_sb, s_magic);
+	record->super_dev = READ(inode, i_sb, s_dev);
+	record->mode = READ(inode, i_mode);
+	record->unlinked = !READ(inode, i_nlink);
+	record->alone = task->signal->live.counter == 1;
+	record->whole = record->length = 0;
 	aliases.next = READ(inode, i_dentry.first);
-	if (aliases.next && !S_ISBLK(walk.record->mode)) {
+	if (aliases.next && !S_ISBLK(record->mode)) {
 		aliases.found = alias_of(aliases.next);
 		bpf_loop(ALIASES_SEEN, alias_step, &aliases, 0);
-		walk.dentry = aliases.found;
 		if (!PEEK1(aliases.found, d_hash.pprev))
-			walk.record->unlinked = 1;
-		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
+			record->unlinked = 1;
+		place.dentry = (u64)aliases.found;
+		spell(&place); /* the root has no name */
 	}
 	/* one that went meanwhile: what was read of it may be anything */
 	gone = !is_in_use(subject, inode);
-	if (!gone && send(walk.record)) {
+	if (!gone && send(record)) {
 		__sync_fetch_and_add(&lost.names, 1);
 		/* the next row of this file tries again; of one that has a name, in the next round */
 		if (!known)

@@ -35,7 +35,7 @@ struct {
 	__type(value, u64);
 } gone SEC(".maps");
 
-static __always_inline u32 count_bits(u64 x)
+SHARED u32 count_bits(u64 x)
 {
 	x -= (x >> 1) & 0x5555555555555555ULL;
 	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
@@ -43,14 +43,13 @@ static __always_inline u32 count_bits(u64 x)
 	return (x * 0x0101010101010101ULL) >> 56;
 }
 
-/* The bits of pages lo..=hi in the chunk that holds `lo`; `count` is their number. */
-static __always_inline u64 chunk_bits(u64 lo, u64 hi, u64 *count)
+/* The bits of pages lo..=hi in the chunk that holds `lo`. */
+SHARED u64 chunk_bits(u64 lo, u64 hi)
 {
 	u64 offset = lo & (CHUNK_PAGES - 1), pages = CHUNK_PAGES - offset;
 
 	if (pages > hi - lo + 1)
 		pages = hi - lo + 1;
-	*count = pages;
 	return (pages == CHUNK_PAGES ? ~0ULL : (1ULL << (pages & 63)) - 1) << offset;
 }
 
@@ -86,11 +85,11 @@ static __always_inline void ahead_set_chunk(const struct ahead_range *range, u64
 static long ahead_set_step(u32 i, void *context)
 {
 	struct ahead_range *range = context;
-	u64 lo = chunk_start(range->lo, i), count;
+	u64 lo = chunk_start(range->lo, i);
 
 	if (lo > range->hi)
 		return 1;
-	ahead_set_chunk(range, lo, chunk_bits(lo, range->hi, &count));
+	ahead_set_chunk(range, lo, chunk_bits(lo, range->hi));
 	return 0;
 }
 
@@ -108,13 +107,13 @@ ONCE int ahead_set_range(struct ahead_range *range)
 /* Takes the noted pages in the chunk of `lo`, which is in the range; returns their bits. */
 static __always_inline u64 ahead_take_chunk(struct ahead_range *range, u64 lo)
 {
-	u64 count, bits, old, taken, *entry;
+	u64 bits, old, taken, *entry;
 	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
 
 	entry = bpf_map_lookup_elem(&ahead, &key);
 	if (!entry)
 		return 0;
-	bits = chunk_bits(lo, range->hi, &count);
+	bits = chunk_bits(lo, range->hi);
 	if (!(*entry & bits))
 		return 0;
 	old = __sync_fetch_and_and(entry, ~bits);
@@ -174,30 +173,30 @@ struct gone_range {
 static long gone_set_step(u32 i, void *context)
 {
 	struct gone_range *range = context;
-	u64 lo = chunk_start(range->lo, i), count, bits, *entry;
+	u64 lo = chunk_start(range->lo, i), bits, *entry;
 	struct gone_key key = { range->file, lo >> CHUNK_SHIFT };
 
 	if (lo > range->hi)
 		return 1;
-	bits = chunk_bits(lo, range->hi, &count);
+	bits = chunk_bits(lo, range->hi);
 	entry = bpf_map_lookup_elem(&gone, &key);
 	if (entry)
 		__sync_fetch_and_or(entry, bits);
 	else
 		bpf_map_update_elem(&gone, &key, &bits, BPF_ANY);
-	__sync_fetch_and_add(&gone_watch[watch_slot(range->inode_number)], count);
+	__sync_fetch_and_add(&gone_watch[watch_slot(range->inode_number)], count_bits(bits));
 	return 0;
 }
 
 static long gone_take_step(u32 i, void *context)
 {
 	struct gone_range *range = context;
-	u64 lo = chunk_start(range->lo, i), count, bits, *entry;
+	u64 lo = chunk_start(range->lo, i), bits, *entry;
 	struct gone_key key = { range->file, lo >> CHUNK_SHIFT };
 
 	if (lo > range->hi)
 		return 1;
-	bits = chunk_bits(lo, range->hi, &count);
+	bits = chunk_bits(lo, range->hi);
 	entry = bpf_map_lookup_elem(&gone, &key);
 	if (entry && *entry & bits)
 		range->taken += count_bits(__sync_fetch_and_and(entry, ~bits) & bits);

@@ -90,7 +90,6 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 ONCE int set_rest_ahead(struct task_state *state)
 {
 	struct task_struct *task;
-	struct reach_walk walk;
 	struct reach *reach;
 
 	if (!state)
@@ -109,9 +108,7 @@ ONCE int set_rest_ahead(struct task_state *state)
 	reach->task = READ(task, pid);
 	reach->started = (u32)READ(task, start_time);
 	reach->left = state->pending_left;
-	walk.reach = reach;
-	walk.state = state;
-	bpf_loop(1 << 14, reach_step, &walk, 0);
+	walk_reach(state);
 	if (reach->gone) {
 		struct row_key key = state->pending_key;
 		struct ledger *ledger = ledger_of_key(&key);
@@ -224,23 +221,29 @@ ONCE int copies_beyond(u64 eof)
 	return pos + ARG5(regs) > eof;
 }
 
-static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
+/* As get_pages, by any path; the mapping by its address. */
+ONCE int read_event(u64 *address, u64 index, u64 last)
 {
 	CURRENT(trusted, task);
+	struct address_space *mapping;
 	struct task_state *state = state_at_request(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-	struct inode *inode = READ(mapping, host);
+	struct inode *inode;
 	struct range *range;
 	struct read *read;
-	u64 m = (u64)mapping, serial, shift = config.page_shift;
-	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
+	u64 m, serial, shift = config.page_shift;
+	u64 eof, start = index, end, bytes = 0, asked = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
 	bool same;
 
-	if (!state)
+	if (!state || !address)
 		return 0;
+	m = *address;
+	mapping = PLAIN(address_space, (void *)m);
+	inode = READ(mapping, host);
+	eof = READ(inode, i_size);
 	fetch_ends(state, moment_of(task, nr), 0);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
@@ -412,7 +415,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
-	u64 pos, len, eof, bytes, shift = config.page_shift;
+	u64 pos, len, eof, bytes, shift = config.page_shift, m = (u64)mapping;
 	u32 nr;
 
 	if (!in_scope(task))
@@ -442,7 +445,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	bytes = len < eof - pos ? len : eof - pos;
 	return book_page(task, mapping, bytes) ? 0 : count_page(mapping, bytes);
 full:
-	return read_event(mapping, index, last);
+	return read_event(&m, index, last);
 }
 
 SEC("raw_tp/mm_filemap_get_pages")

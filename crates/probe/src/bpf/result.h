@@ -18,7 +18,7 @@ static long reach_step(u32 i, void *context)
 {
 	struct reach_walk *walk = context;
 	struct reach *reach = walk->reach;
-	u64 lo = chunk_start(reach->start, i), count, bits, beyond = 0;
+	u64 lo = chunk_start(reach->start, i), bits, beyond = 0;
 	struct ahead_range range = { reach->call.mapping, reach->inode_number };
 	struct again *again;
 
@@ -27,11 +27,11 @@ static long reach_step(u32 i, void *context)
 	again = find_again(walk->state, &reach->call, lo >> CHUNK_SHIFT, reach->task, reach->started);
 	if (!again)
 		return 0;
-	bits = chunk_bits(lo, reach->end, &count);
+	bits = chunk_bits(lo, reach->end);
 	if (reach->cut <= lo)
 		beyond = bits;
 	else if (reach->cut <= reach->end && reach->cut >> CHUNK_SHIFT == lo >> CHUNK_SHIFT)
-		beyond = chunk_bits(reach->cut, reach->end, &count);
+		beyond = chunk_bits(reach->cut, reach->end);
 	reach->missed += count_bits(again->missed & bits & ~beyond);
 	reach->used += count_bits(again->used & beyond);
 	beyond &= again->missed | again->used;
@@ -44,6 +44,19 @@ static long reach_step(u32 i, void *context)
 		ahead_set_chunk(&range, lo, beyond);
 	else
 		reach->gone += count_bits(beyond);
+	return 0;
+}
+
+/* Walks the chunks of the task's state->reach. */
+SHARED int walk_reach(struct task_state *state)
+{
+	struct reach_walk walk = {};
+
+	if (!state)
+		return 0;
+	walk.reach = &state->reach;
+	walk.state = state;
+	bpf_loop(1 << 14, reach_step, &walk, 0);
 	return 0;
 }
 
@@ -70,7 +83,6 @@ ONCE int settle_read(struct task_state *state)
 {
 	struct task_struct *task;
 	struct result *request;
-	struct reach_walk walk;
 	struct reach *reach;
 	struct ledger *ledger;
 	u64 calls_since, moved, unserved;
@@ -98,9 +110,7 @@ ONCE int settle_read(struct task_state *state)
 	reach->task = READ(task, pid);
 	reach->started = (u32)READ(task, start_time);
 	reach->left = request->left;
-	walk.reach = reach;
-	walk.state = state;
-	bpf_loop(1 << 14, reach_step, &walk, 0);
+	walk_reach(state);
 	if (request->used && reach->cut <= request->start) {
 		struct ahead_range range = { request->call.mapping, request->inode_number };
 
