@@ -163,7 +163,7 @@ function findings(list, reason) {
     const none = document.createElement("li");
     none.className = reason ? "unknown" : "none";
     none.textContent = reason ? `Not known: ${reason}.` : "Nothing to find fault with in the last minute.";
-    items.unshift(none);
+    items.push(none);
   }
   byId("findings").replaceChildren(...items);
 }

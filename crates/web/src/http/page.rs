@@ -308,19 +308,6 @@ fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
 
 fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
     let mut text = String::new();
-    match &findings.blind {
-        Some(blind) => {
-            let _ = write!(
-                text,
-                "<li class=\"unknown\">Not known: {}.</li>",
-                escape(&blind.to_string())
-            );
-        }
-        None if findings.findings.is_empty() => {
-            text += "<li class=\"none\">Nothing to find fault with in the last minute.</li>";
-        }
-        None => {}
-    }
     for finding in &findings.findings {
         let subject = finding.subject_text();
         let subject = subject.map(|text| format!("<code>{}</code>", escape(&text)));
@@ -363,6 +350,19 @@ fn of_findings(findings: &Diagnosis, page_size: PageSize) -> String {
             escape(&finding.verify),
             page_link(finding)
         );
+    }
+    match &findings.blind {
+        Some(blind) => {
+            let _ = write!(
+                text,
+                "<li class=\"unknown\">Not known: {}.</li>",
+                escape(&blind.to_string())
+            );
+        }
+        None if findings.findings.is_empty() => {
+            text += "<li class=\"none\">Nothing to find fault with in the last minute.</li>";
+        }
+        None => {}
     }
     text
 }
