@@ -1,7 +1,7 @@
 //! Files of known content and residency.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -44,24 +44,33 @@ impl Scratch {
     /// Makes a file that no compression makes smaller, and has it on the disk.
     pub fn file(&self, name: impl AsRef<Path>, bytes: u64) -> PathBuf {
         let path = self.path(name);
-        let file = File::create(&path).expect("a file can be made in the scratch directory");
-        let mut out = BufWriter::with_capacity(1 << 20, file);
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes;
-        let mut left = bytes;
-        while left > 0 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let word = state.to_le_bytes();
-            let length = left.min(word.len() as u64);
-            out.write_all(&word[..length as usize])
+        let mut file = File::create(&path).expect("a file can be made in the scratch directory");
+        let mut block = random_block(bytes);
+        for start in (0..bytes).step_by(block.len()) {
+            // No page is like the one at its place in another block.
+            for page in block.chunks_exact_mut(4 << 10) {
+                page[..8].copy_from_slice(&start.to_le_bytes());
+            }
+            let length = (bytes - start).min(block.len() as u64);
+            file.write_all(&block[..length as usize])
                 .expect("the disk has room");
-            left -= length;
         }
-        let file = out.into_inner().expect("the disk has room");
         file.sync_all().expect("the disk takes it");
         path
     }
+}
+
+/// As many random bytes as a file of this size has, 1 MiB at most; files of another size have others.
+fn random_block(bytes: u64) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes;
+    let mut block = vec![0; bytes.next_multiple_of(8).clamp(8, 1 << 20) as usize];
+    for word in block.chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    block
 }
 
 /// The size of this machine's pages.

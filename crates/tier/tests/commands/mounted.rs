@@ -33,14 +33,18 @@ pub fn bytes_of(number: usize, size: usize) -> Vec<u8> {
 
 /// The bytes of a part of it. Each word is computed of its place (SplitMix64), so that readers need not hold a file.
 pub fn part_of(number: usize, place: usize, size: usize) -> Vec<u8> {
-    let words = place / 8..(place + size).div_ceil(8);
-    let bytes = words.flat_map(|word| {
-        let mut bits = ((number as u64) << 32 | word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let first = place / 8;
+    let mut bytes = vec![0; ((place + size).div_ceil(8) - first) * 8];
+    for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
+        let mut bits =
+            ((number as u64) << 32 | (first + at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)).to_le_bytes()
-    });
-    bytes.skip(place % 8).take(size).collect()
+        word.copy_from_slice(&(bits ^ (bits >> 31)).to_le_bytes());
+    }
+    bytes.drain(..place % 8);
+    bytes.truncate(size);
+    bytes
 }
 
 /// An origin with files `f/0`, `f/1` and so on, old enough for their blocks to be kept.
