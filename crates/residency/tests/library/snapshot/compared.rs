@@ -7,8 +7,8 @@ use cachewise_residency::snapshot::{
 };
 use cachewise_units::Pages;
 
-use super::support::{evict, file, load, undisturbed};
 use super::*;
+use crate::support::{evict, file, load, undisturbed};
 
 fn written(path: &Path, entries: &[SnapshotEntry]) {
     let mut writer = Writer::create(path).unwrap();

@@ -3,21 +3,15 @@
 //! Each test runs a copy of this program as another user or in another environment, for the one ignored test, which
 //! reads the residency of a given file.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-#[path = "support/unprivileged.rs"]
-mod unprivileged;
-
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::support::*;
+use crate::unprivileged::{NOBODY, PublicDirectory, answer, looked_at};
 use cachewise_residency::{Walk, WalkItem, map, open, query};
-use support::*;
-use unprivileged::{NOBODY, PublicDirectory, answer, looked_at};
 
 /// Variable with the errno that seccomp returns instead of calling cachestat.
 const REFUSE: &str = "CACHEWISE_REFUSE";
@@ -114,11 +108,11 @@ fn ask(
     path: &Path,
     refuse: Option<i32>,
 ) -> Option<String> {
-    let mut command = place.command(wrapper, "look", path);
+    let mut command = place.command(wrapper, "refused::look", path);
     if let Some(errno) = refuse {
         command.env(REFUSE, errno.to_string());
     }
-    unprivileged::told(what, &mut command)
+    crate::unprivileged::told(what, &mut command)
 }
 
 /// The four pages, unless a reclaimer came first.
@@ -288,8 +282,8 @@ fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
     let place = PublicDirectory::new();
     let path = four_of_ten(&place);
     let ask = |file: File| {
-        let mut command = place.command(&NOBODY, "look_at_stdin", Path::new("stdin"));
-        unprivileged::told("an inherited descriptor", command.stdin(file))
+        let mut command = place.command(&NOBODY, "refused::look_at_stdin", Path::new("stdin"));
+        crate::unprivileged::told("an inherited descriptor", command.stdin(file))
     };
     let Some(answer) = ask(File::open(&path).unwrap()) else {
         return;

@@ -12,8 +12,8 @@ use cachewise_residency::Watch;
 use cachewise_residency::snapshot::{FileOutcome, RestoreOptions, Skip, Skipped, SnapshotEntry};
 use cachewise_units::{Bytes, Pages};
 
-use super::support::{evict, file, load, random, ranges, told, undisturbed};
 use super::*;
+use crate::support::{evict, file, load, random, ranges, told, undisturbed};
 
 #[test]
 fn the_same_ranges_are_resident_again() {

@@ -1,9 +1,5 @@
 //! Scans of real files: each byte once, and the cache as it was promised.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -12,13 +8,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::{evict, told};
 use cachewise_residency::order::{
     DeclineReason, Keep, Mode, RangeClass, ScanReport, Scanner, survey,
 };
 use cachewise_residency::query;
 use cachewise_sys::{fadvise_dont_need_range, fadvise_random, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
-use support::{evict, told};
 
 const MIB: usize = 1 << 20;
 

@@ -1,24 +1,18 @@
 //! Locking pages, and what forbids it.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-#[path = "support/unprivileged.rs"]
-mod unprivileged;
-
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::support::{WHOLE, bytes, file, load, told, undisturbed};
+use crate::unprivileged::{PublicDirectory, answer, looked_at};
 use cachewise_residency::{
     Error, EvictOptions, Lock, LockOptions, Pick, Progress, Watch, evict, lock, open,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
-use support::{WHOLE, bytes, file, load, told, undisturbed};
 use tempfile::TempDir;
-use unprivileged::{PublicDirectory, answer, looked_at};
 
 /// Beside the build, because /tmp is in memory on many machines.
 fn directory() -> TempDir {
@@ -65,7 +59,7 @@ fn every_page_is_inserted_and_stays_until_the_lock_is_dropped() {
     let _turn = in_turn();
     let directory = directory();
     let path = file(directory.path(), "file", 500);
-    support::evict(&path);
+    crate::support::evict(&path);
     let held = lock_all(&path, &LockOptions::default());
     assert_eq!(held.before(), Ok(Pages::ZERO), "none was there");
     assert_eq!(held.pages(), Pages(500), "the whole file");
@@ -104,7 +98,7 @@ fn lock_resident_locks_resident_pages_and_reads_nothing() {
     let path = file(directory.path(), "file", 500);
     let some = [3, 4, 5, 77, 200, 499].into();
     undisturbed(|| {
-        support::evict(&path);
+        crate::support::evict(&path);
         load(&path, &some);
         let held = lock_all(&path, &RESIDENT);
         assert!(
@@ -187,7 +181,7 @@ fn a_replaced_or_deleted_file_is_the_one_that_was_opened() {
     let opened = open(&path).unwrap();
     let held = lock(&opened, WHOLE, &LockOptions::default()).unwrap();
     let other = file(directory.path(), "other", 30);
-    support::evict(&other);
+    crate::support::evict(&other);
     std::fs::rename(&other, &path).unwrap();
     assert_eq!(held.locked().unwrap(), Pages(20), "the old one's pages");
     assert_eq!(
@@ -283,7 +277,7 @@ fn the_limit_is_said_with_what_to_set() {
         ("just enough", 100 * page, "locked 100"),
     ] {
         let prepare = format!("ulimit -l {limit} &&");
-        for test in ["lock_as_nobody", "lock_resident_as_nobody"] {
+        for test in ["lock::lock_as_nobody", "lock::lock_resident_as_nobody"] {
             load(&path, &(0..100).collect());
             if let Some(answer) = place.ask(test, &prepare, &path) {
                 assert_eq!(answer, wanted, "{test}: {what}");

@@ -1,24 +1,18 @@
 //! Putting pages out, and the reasons of those that stay.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-#[path = "support/unprivileged.rs"]
-mod unprivileged;
-
 use std::fs::{File, Permissions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
+use crate::support::{WHOLE, bytes, file, load, told, undisturbed};
+use crate::unprivileged::{PublicDirectory, answer, looked_at};
 use cachewise_residency::{
     EvictOptions, Evicted, Stayed, Unknown, WarmOptions, evict, holders, open, warm,
 };
 use cachewise_sys::{Mapping, sync_data};
 use cachewise_units::{ByteRange, PageRange, Pages};
-use support::{WHOLE, bytes, file, load, told, undisturbed};
 use tempfile::TempDir;
-use unprivileged::{PublicDirectory, answer, looked_at};
 
 /// Beside the build, because /tmp is in memory on many machines.
 fn directory() -> TempDir {
@@ -79,7 +73,7 @@ fn only_the_range_goes_with_the_pages_that_it_touches() {
     let directory = directory();
     let path = file(directory.path(), "file", 100);
     undisturbed(|| {
-        support::evict(&path);
+        crate::support::evict(&path);
         // One by one: no folio is larger than a page.
         load(&path, &(0..100).collect());
         let touched = ByteRange {
@@ -123,7 +117,7 @@ fn dirty_and_mapped_pages_stay_and_say_so() {
     let path = file(directory.path(), "file", 200);
     let writable = File::options().read(true).write(true).open(&path).unwrap();
     undisturbed(|| {
-        support::evict(&path);
+        crate::support::evict(&path);
         load(&path, &(0..200).collect());
         writable
             .write_all_at(&vec![7; bytes(4) as usize], bytes(50))
@@ -201,7 +195,7 @@ fn locked_pages_stay_and_say_so() {
     let directory = directory();
     let path = file(directory.path(), "file", 100);
     undisturbed(|| {
-        support::evict(&path);
+        crate::support::evict(&path);
         load(&path, &(0..100).collect());
         let file = open(&path).unwrap();
         let mapping = Mapping::of_pages(file.as_fd(), pages(10, 14)).unwrap();
@@ -257,7 +251,7 @@ fn a_large_folio_at_the_edge_stays_and_says_so() {
     let path = file(directory.path(), "file", 4096);
     // One folio may end just there; that all of them do, in four places, is not to be expected.
     let cut = |start, end| -> Result<Option<Stayed>, String> {
-        support::evict(&path);
+        crate::support::evict(&path);
         warm(open(&path).unwrap(), &[WHOLE], &WarmOptions::default()).unwrap();
         let evicted = evict(open(&path).unwrap(), span(start, end), &ASK_ALL).unwrap();
         let stayed = evicted.stayed.unwrap();
@@ -325,7 +319,7 @@ fn evict_by_another_user_works_with_unknown_counts() {
     }
     undisturbed(|| {
         load(&path, &(0..20).collect());
-        let Some(answer) = place.ask("evict_as_nobody", "", &path) else {
+        let Some(answer) = place.ask("evict::evict_as_nobody", "", &path) else {
             return Ok(());
         };
         assert_eq!(
@@ -338,7 +332,7 @@ fn evict_by_another_user_works_with_unknown_counts() {
         }
     });
     undisturbed(|| {
-        let Some(answer) = place.ask("warm_as_nobody", "", &path) else {
+        let Some(answer) = place.ask("evict::warm_as_nobody", "", &path) else {
             return Ok(());
         };
         assert_eq!(
@@ -396,7 +390,7 @@ fn others_processes_are_counted_where_they_cannot_be_seen() {
     undisturbed(|| {
         load(&path, &(0..20).collect());
         mapping.populate(pages(3, 5)).unwrap();
-        let Some(answer) = place.ask("hidden_from_nobody", "", &path) else {
+        let Some(answer) = place.ask("evict::hidden_from_nobody", "", &path) else {
             return Ok(());
         };
         match answer.as_str() {

@@ -1,20 +1,16 @@
 //! Questions to which the answer is known, and those that make no sense.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::*;
 use cachewise_residency::{Counts, Error, Unknown, map, open, query};
 use cachewise_sys::{ErrorKind, FileKind};
 use cachewise_units::{ByteRange, PageRange, Pages};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
-use support::*;
 use tempfile::TempDir;
 
 /// Beside the build, because /tmp is in memory on many machines.

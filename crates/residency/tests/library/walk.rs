@@ -1,9 +1,5 @@
 //! A walk finds each file once, says what of it is resident, and trips over nothing.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,11 +9,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::*;
 use cachewise_residency::{Counts, Summary, Tree, Unknown, Walk, WalkItem};
 use cachewise_sys::{ErrorKind, FileKind};
 use cachewise_units::{Bytes, Pages};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use support::*;
 use tempfile::TempDir;
 
 fn directory() -> TempDir {

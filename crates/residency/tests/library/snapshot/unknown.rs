@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use cachewise_residency::snapshot::{Reader, RestoreOptions, SnapshotEntry, diff_now};
 use cachewise_units::Pages;
 
-use super::support::{evict, file, load, told, undisturbed};
-use super::unprivileged::{PublicDirectory, answer, looked_at};
 use super::*;
+use crate::support::{evict, file, load, told, undisturbed};
+use crate::unprivileged::{PublicDirectory, answer, looked_at};
 
 #[test]
 fn unknown_and_unreadable_files_are_reported() {
@@ -28,7 +28,7 @@ fn unknown_and_unreadable_files_are_reported() {
         save(&kept, &[shown.clone(), hidden.clone()]);
         std::fs::set_permissions(&kept, Permissions::from_mode(0o644)).unwrap();
         evict(&shown);
-        let Some(answer) = place.ask("unknown::restore_as_nobody", "", &kept) else {
+        let Some(answer) = place.ask("snapshot::unknown::restore_as_nobody", "", &kept) else {
             return Ok(());
         };
         assert_eq!(

@@ -4,27 +4,21 @@
 //! - `format`: written snapshots can be read, and damage is reported. `written`: a snapshot is replaced as a whole.
 //! - `compared`: two snapshots, or one and the present.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
 mod compared;
 mod format;
 mod restored;
-#[path = "../support/mod.rs"]
-mod support;
 mod unknown;
-#[path = "../support/unprivileged.rs"]
-mod unprivileged;
 mod written;
 
 use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::support::bytes;
 use cachewise_residency::snapshot::{
     Reader, RestoreOptions, Restored, SnapshotEntry, SnapshotError, Writer, restore,
 };
 use cachewise_units::{Bytes, PageRange};
-use support::bytes;
 use tempfile::TempDir;
 
 /// Beside the build, because /tmp is in memory on many machines.

@@ -1,9 +1,5 @@
 //! Prefetching missing pages, and no others.
 
-#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -12,11 +8,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::*;
 use cachewise_residency::{
     Error, Limiter, Progress, Unknown, WarmOptions, WarmShortfall, Warmed, Watch, open, warm,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
-use support::*;
 use tempfile::TempDir;
 
 /// Beside the build, because /tmp is in memory on many machines.
@@ -329,7 +325,7 @@ fn warm_beyond_the_group_limit_reports_evicted_pages() {
         .args(["-c", "echo $$ > \"$0/tasks\" && exec \"$@\""])
         .arg(&group)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "warm_in_group", "--ignored", "--nocapture"])
+        .args(["--exact", "warm::warm_in_group", "--ignored", "--nocapture"])
         .env(WARM_IN_GROUP, &path)
         .output();
     // Its pages keep it, where the kernel does not move them up.
