@@ -193,10 +193,6 @@ blind() {
 
 # Machines and users that let nothing be counted: estimates are marked and the reason is said.
 refused() {
-    if [ "$boot" = confidential ]; then
-        blind "lockdown=confidentiality" env
-        return
-    fi
     mkdir -p /tmp/empty
     blind "no BTF" /bin/unshare -m sh -c 'mount --bind /tmp/empty /sys/kernel/btf && exec "$@"' sh
     for value in 0 2; do
@@ -206,6 +202,13 @@ refused() {
             /bin/setpriv --reuid 65534 --regid 65534 --clear-groups
     done
     blind "root of a user namespace" /bin/unshare -U -r
+}
+
+# The same where the kernel lets no program read its memory, which lasts until the next boot.
+lockdown() {
+    [ "$series" != 6.1 ] || { say "lockdown: it is the same as on Linux 6.12"; return; }
+    echo confidentiality >/sys/kernel/security/lockdown || say "FAILED: lockdown: it cannot be set"
+    blind "lockdown=confidentiality" env
 }
 
 # Multi-generational LRU on and off: the accounting is the same, what reclaim chooses is not.
