@@ -210,6 +210,8 @@ reasons! {
     KernelThread, "kernel_thread", "a thread of the kernel";
     /// A worker of io_uring executes the request. It has no user stack.
     IoUringWorker, "io_uring_worker", "a worker of io_uring, which has no user stack";
+    /// The stacks of cachewise itself are not unwound: it reads debug information to name those of others.
+    OwnProcess, "own_process", "cachewise itself";
     /// Stacks of 32-bit programs are not unwound.
     Program32Bit, "program_32_bit", "a 32-bit program";
     /// The process ended, or replaced its program, before its mappings could be read.

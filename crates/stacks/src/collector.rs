@@ -1,23 +1,20 @@
-//! Takes records while programs run, and makes the stacks of a report or of an interval.
+//! Takes records while programs run, and adds up their stacks.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::sync::Arc;
 
 use cachewise_kstat::Kernel;
-use cachewise_model::{Frame, Reason, Stack, Stacks, Weight};
+use cachewise_model::Reason;
 use cachewise_probe::{AddressSpace, Origin, StackRecord, StackRest, StackSample};
-use cachewise_units::{Bytes, Pages};
 use framehop::x86_64::CacheX86_64;
 
 use crate::address::Address;
-use crate::interpreter;
-use crate::library;
 use crate::module::Modules;
+use crate::namer::Unnamed;
 use crate::rest::Rest;
 use crate::space::Space;
-use crate::symbols::Symbols;
-use crate::table::{Key, Sum, Table};
+use crate::table::{Key, Table};
 use crate::unwind::{Calls, unwind};
 
 /// Address spaces whose mappings are kept; the others are read again when they send a stack.
@@ -25,18 +22,6 @@ const MAX_SPACES: usize = 1024;
 
 /// Processes whose users are kept.
 const MAX_USERS: usize = 16_384;
-
-/// Named addresses that are kept from one interval to the next.
-const MAX_NAMES: usize = 262_144;
-
-/// Functions through which the kernel calls the probe: no part of what a task does.
-const OF_THE_PROBE: [&str; 5] = [
-    "bpf_",
-    "__bpf_",
-    "__traceiter_",
-    "stack_trace_save",
-    "__sched_switch",
-];
 
 /// Stacks as they come.
 pub struct Collector {
@@ -47,7 +32,10 @@ pub struct Collector {
     users: HashMap<u32, u32>,
     cache: CacheX86_64,
     table: Table,
-    symbols: Symbols,
+    /// The number of times that files were closed and numbered anew.
+    numbering: u64,
+    /// This process.
+    own: u32,
     rest: Rest,
 }
 
@@ -68,7 +56,8 @@ impl Collector {
             users: HashMap::new(),
             cache: CacheX86_64::new(),
             table: Table::default(),
-            symbols: Symbols::default(),
+            numbering: 0,
+            own: std::process::id(),
             rest: Rest::default(),
         }
     }
@@ -78,7 +67,14 @@ impl Collector {
         match record {
             StackRecord::Weight(weight) => self.table.weigh(&self.rest.corrected(weight)),
             StackRecord::Sample(sample) => {
-                let key = self.key(sample);
+                let key = match sample.pid == self.own {
+                    // It reads debug information, and would find itself.
+                    true => Key {
+                        command: sample.command.clone(),
+                        ..Key::unknown(sample.kind, Reason::OwnProcess)
+                    },
+                    false => self.key(sample),
+                };
                 self.table.enter(sample.id, key);
             }
         }
@@ -156,30 +152,38 @@ impl Collector {
         unwind(space, &mut self.cache, sample)
     }
 
-    /// Names the calls of the stacks since the last time; also returns the number of stacks that were lost since.
-    ///
-    /// # Cost
-    /// Each address is looked up once. The first one in a file reads its symbols and, for lines, its debug information.
-    pub fn drain(&mut self) -> (Stacks, u64) {
+    /// Takes the stacks since the last time, whose calls a [`Namer`](crate::Namer) names; also returns the number of stacks
+    /// that were lost since.
+    pub fn drain(&mut self) -> (Unnamed, u64) {
         let lost = std::mem::take(&mut self.table.lost);
         let stacks = self.table.drain();
-        let addresses: BTreeSet<Address> = stacks
-            .iter()
-            .flat_map(|(key, _)| key.addresses.iter().copied())
-            .collect();
-        let (kernel, users) = (&self.kernel, &self.users);
-        let user = |pid: u32| users.get(&pid).copied();
-        self.symbols
-            .look_up(&addresses, &self.modules, kernel, user);
-        let stacks = stacks
-            .into_iter()
-            .map(|(key, sum)| named(key, sum, &self.symbols));
-        let stacks = stacks.collect();
-        if self.modules.are_nearly_full() || self.symbols.len() > MAX_NAMES {
+        let (mut modules, mut users) = (HashMap::new(), HashMap::new());
+        for address in Unnamed::addresses(&stacks) {
+            match address {
+                Address::InFile(number, _) | Address::Unopened(number) => {
+                    if let Some(module) = self.modules.get(number) {
+                        modules.entry(number).or_insert_with(|| Arc::clone(module));
+                    }
+                }
+                Address::Bare(pid, _) => {
+                    if let Some(user) = self.users.get(&pid) {
+                        users.insert(pid, *user);
+                    }
+                }
+                Address::Kernel(_) => {}
+            }
+        }
+        let unnamed = Unnamed {
+            stacks,
+            modules,
+            users,
+            numbering: self.numbering,
+        };
+        if self.modules.are_nearly_full() {
             self.begin_anew();
         }
         self.cache = CacheX86_64::new();
-        (Stacks { stacks }, lost)
+        (unnamed, lost)
     }
 
     /// Closes all files, of which some may be deleted since. Weights that are still awaited lose their stack.
@@ -188,36 +192,55 @@ impl Collector {
         self.spaces.clear();
         self.users.clear();
         self.table = Table::default();
-        self.symbols = Symbols::default();
+        self.numbering += 1;
     }
 }
 
-fn named(key: Key, sum: Sum, symbols: &Symbols) -> Stack {
-    let calls = key
-        .addresses
-        .iter()
-        .filter_map(|address| symbols.frames(address));
-    let mut frames: Vec<Frame> = calls.flatten().cloned().collect();
-    let is_of_the_probe = |frame: &Frame| {
-        frame.is_kernel
-            && frame.function.as_deref().is_some_and(|function| {
-                OF_THE_PROBE.iter().any(|start| function.starts_with(start))
-            })
-    };
-    let own = frames.iter().rposition(is_of_the_probe);
-    frames.drain(..own.map_or(0, |last| last + 1));
-    library::mark(&mut frames);
-    interpreter::mark(&mut frames);
-    let positive = |sum: i64| u64::try_from(sum).unwrap_or(0);
-    Stack {
-        kind: key.kind,
-        command: key.command,
-        frames,
-        cut: key.cut,
-        weight: Weight {
-            pages: Pages(positive(sum.pages)),
-            bytes: Bytes(positive(sum.bytes)),
-            waited: Duration::from_nanos(positive(sum.nanoseconds)),
-        },
+#[cfg(test)]
+mod tests {
+    use cachewise_model::StackKind;
+    use cachewise_probe::{StackUnit, StackWeight};
+
+    use super::*;
+    use crate::namer::Namer;
+
+    fn sample(pid: u32) -> StackRecord {
+        StackRecord::Sample(Box::new(StackSample {
+            id: u64::from(pid),
+            kind: StackKind::Fault,
+            origin: Origin::User,
+            space: AddressSpace {
+                memory: u64::from(pid),
+                start: 1,
+            },
+            executable_pages: 1,
+            pid,
+            command: "test".to_owned(),
+            ip: 0,
+            sp: 0,
+            bp: 0,
+            user: Vec::new(),
+            behind: Vec::new(),
+            kernel: vec![1],
+        }))
+    }
+
+    #[test]
+    fn stacks_of_this_process_are_one_row_with_their_weight() {
+        let own = std::process::id();
+        let mut collector = Collector::new(Kernel::new());
+        collector.take(&sample(own));
+        collector.take(&StackRecord::Weight(StackWeight {
+            id: u64::from(own),
+            kind: StackKind::Fault,
+            unit: StackUnit::Pages,
+            weight: 3,
+        }));
+        let (unnamed, lost) = collector.drain();
+        let stacks = Namer::new(Kernel::new()).name(unnamed).stacks;
+        assert_eq!((stacks.len(), lost), (1, 0));
+        assert_eq!(stacks[0].cut, Some(Reason::OwnProcess));
+        assert_eq!(stacks[0].frames, [], "it is not unwound");
+        assert_eq!(stacks[0].weight.pages.0, 3, "sums hold");
     }
 }

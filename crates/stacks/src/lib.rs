@@ -1,8 +1,8 @@
 //! Where in a program the waits for storage come from: the stacks that a probe sends, unwound, added up and named.
 //!
 //! A [`Collector`] takes records while the program runs: unwinding needs the files that a process has mapped, and a process
-//! that has ended has none. Symbols are looked up at the end of an interval, once for each address, in the files that it has
-//! kept open.
+//! that has ended has none. A [`Namer`] looks up symbols at the end of an interval, once for each address, in the files that the
+//! collector has kept open; another thread can have it.
 //!
 //! # Bounds
 //! Memory is bounded by the numbers of modules, address spaces, calls and distinct stacks below. Weights beyond them are on
@@ -13,7 +13,7 @@
 //! - `space`: the mapped code of an address space
 //! - `unwind`: from registers and a copy of the stack to addresses
 //! - `table`: equal stacks, added up; `rest`: weights that come in no record
-//! - `collector`: all of it together
+//! - `collector`: these together; `namer`: names for the stacks that it has collected
 //! - `perf_map`: names of code that a JIT compiler made
 //! - `symbols`: from addresses to functions, files and lines
 //! - `library`, `interpreter`: calls that belong to a language, not to the program
@@ -26,6 +26,7 @@ mod collector;
 mod interpreter;
 mod library;
 mod module;
+mod namer;
 mod perf_map;
 mod rest;
 mod space;
@@ -34,3 +35,4 @@ mod table;
 mod unwind;
 
 pub use collector::Collector;
+pub use namer::{Namer, Unnamed};

@@ -44,7 +44,7 @@ pub(crate) struct Module {
 /// The files of all processes, by number.
 #[derive(Default)]
 pub(crate) struct Modules {
-    all: Vec<Module>,
+    all: Vec<Arc<Module>>,
     by_identity: HashMap<(Device, u64), u32>,
     open: usize,
 }
@@ -55,7 +55,7 @@ impl Modules {
         self.all.len() > MANY_FILES
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&Module> {
+    pub(crate) fn get(&self, number: u32) -> Option<&Arc<Module>> {
         self.all.get(number as usize)
     }
 
@@ -75,7 +75,8 @@ impl Modules {
             false => None,
         };
         self.open += usize::from(file.is_some());
-        self.all.push(Module::read(mapping.path.clone(), file));
+        let module = Module::read(mapping.path.clone(), file);
+        self.all.push(Arc::new(module));
         self.by_identity.insert(identity, number);
         Some(number)
     }

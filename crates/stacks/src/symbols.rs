@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Elf, Kernel as KernelSource, Source};
@@ -11,7 +12,7 @@ use cachewise_kstat::Kernel;
 use cachewise_model::{Frame, Reason};
 
 use crate::address::Address;
-use crate::module::Modules;
+use crate::module::Module;
 use crate::perf_map::PerfMap;
 
 /// Functions of perf maps that are kept from one interval to the next.
@@ -38,7 +39,7 @@ impl Symbols {
     pub(crate) fn look_up(
         &mut self,
         addresses: &BTreeSet<Address>,
-        modules: &Modules,
+        modules: &HashMap<u32, Arc<Module>>,
         kernel: &Kernel,
         user: impl Fn(u32) -> Option<u32>,
     ) {
@@ -52,7 +53,7 @@ impl Symbols {
                 _ if self.names.contains_key(address) => {}
                 Address::Unopened(number) => {
                     let frame = Frame {
-                        module: modules.get(number).map(|module| module.path.clone()),
+                        module: modules.get(&number).map(|module| module.path.clone()),
                         unknown: Some(Reason::FileNotOpened),
                         ..Frame::default()
                     };
@@ -96,12 +97,12 @@ impl Symbols {
         &mut self,
         in_files: HashMap<u32, Vec<u64>>,
         in_kernel: Vec<u64>,
-        modules: &Modules,
+        modules: &HashMap<u32, Arc<Module>>,
     ) {
         // Dropped at the end: it maps the files.
         let symbolizer = Symbolizer::new();
         for (number, addresses) in in_files {
-            let module = modules.get(number);
+            let module = modules.get(&number);
             let file = module.and_then(|module| module.file.as_ref());
             // The open file: its path may lead elsewhere by now, or nowhere.
             let link = file.map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));

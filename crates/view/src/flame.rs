@@ -90,6 +90,22 @@ const CHARACTER: f64 = 6.6;
 /// Narrower calls are not drawn.
 const NARROWEST: f64 = 0.2;
 
+/// Calls above each other that are drawn; one row stands for those beyond.
+const MOST_CALLS: usize = 48;
+
+/// The names of a stack as they are drawn: a function that calls itself is one call, and deep stacks end in a row with the
+/// number of their inner calls.
+fn drawn(stack: &Stack) -> Vec<String> {
+    let mut names = names(stack);
+    names.dedup();
+    if names.len() > MOST_CALLS {
+        let beyond = names.len() - (MOST_CALLS - 1);
+        names.truncate(MOST_CALLS - 1);
+        names.push(format!("[{beyond} more calls]"));
+    }
+    names
+}
+
 #[derive(Default)]
 struct Node {
     amount: u64,
@@ -113,7 +129,7 @@ pub fn flame_svg(stacks: &Stacks, weight: FlameWeight, page_bytes: u64) -> Strin
         }
         root.amount += amount;
         let mut node = &mut root;
-        for name in names(stack) {
+        for name in drawn(stack) {
             node = node.inner.entry(name).or_default();
             node.amount += amount;
         }
@@ -271,6 +287,25 @@ mod tests {
         assert!(bytes.contains("_[k] 28672\n"), "pages as bytes: {bytes}");
         let time = folded_stacks(&stacks(), FlameWeight::Time, 4096);
         assert!(time.contains("_[k] 70\n"), "microseconds: {time}");
+    }
+
+    #[test]
+    fn recursion_and_deep_stacks_stay_within_the_picture() {
+        let frame = |function: String| Frame {
+            function: Some(function),
+            ..Frame::default()
+        };
+        let mut stacks = stacks();
+        stacks.stacks.truncate(1);
+        stacks.stacks[0].frames = vec![frame("walk".into()); 200];
+        let svg = flame_svg(&stacks, FlameWeight::Pages, 4096);
+        assert_eq!(svg.matches("<title>walk:").count(), 1, "{svg}");
+        let folded = folded_stacks(&stacks, FlameWeight::Pages, 4096);
+        assert_eq!(folded.matches("walk").count(), 200, "all of them");
+        stacks.stacks[0].frames = (0..200).map(|depth| frame(depth.to_string())).collect();
+        let svg = flame_svg(&stacks, FlameWeight::Pages, 4096);
+        assert!(svg.contains("<title>[155 more calls]: 3 pages"), "{svg}");
+        assert_eq!(svg.matches("<g>").count(), MOST_CALLS + 1, "and all: {svg}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //! - [`Watch`]: the probe and the kernel's own counters, an [`Interval`] at a time.
-//! - `groups`: control groups; `devices`: storage devices; `stacks`: code that waits or evicts.
+//! - `groups`: control groups; `devices`: storage devices; `stacks`: code that waits or evicts; `names`: its functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use stacks::StackWatcher;
 
 pub mod devices;
 pub mod groups;
+mod names;
 pub mod stacks;
 #[cfg(test)]
 mod tests;
@@ -143,6 +144,19 @@ impl Watch {
     /// # Errors
     /// If the kernel's counters cannot be read.
     pub fn interval(&mut self) -> Result<Interval> {
+        self.take_interval(false)
+    }
+
+    /// The same with all stacks so far. Those of other intervals come with a later one where their functions take long to
+    /// name.
+    ///
+    /// # Errors
+    /// If the kernel's counters cannot be read.
+    pub fn named_interval(&mut self) -> Result<Interval> {
+        self.take_interval(true)
+    }
+
+    fn take_interval(&mut self, wait_for_names: bool) -> Result<Interval> {
         let time = machine::timestamp();
         let snapshot = self
             .probe
@@ -191,8 +205,8 @@ impl Watch {
                 &self.kernel,
             );
         }
-        if let (Some(stacks), Some(probe)) = (&self.stacks, &self.probe) {
-            stacks.fill(&mut interval, probe)?;
+        if let (Some(stacks), Some(probe)) = (&mut self.stacks, &self.probe) {
+            stacks.fill(&mut interval, probe, wait_for_names)?;
         }
         if let Some(labels) = &self.labels {
             labels.apply(&mut interval);

@@ -9,7 +9,9 @@ use anyhow::{Context, Result, anyhow};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Interval, Lost};
 use cachewise_probe::{Error, Probe, RingWaiter, StackRecord, Stacks};
-use cachewise_stacks::Collector;
+use cachewise_stacks::{Collector, Namer};
+
+use super::names::NamingThread;
 
 /// The ring is emptied this often at least. New code wakes the thread at once, and so does a ring that fills up.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -44,6 +46,8 @@ pub struct StackWatcher {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     work: Arc<Mutex<Work>>,
+    /// Of a watch. A run names its stacks at its end.
+    names: Option<NamingThread>,
 }
 
 impl StackWatcher {
@@ -63,6 +67,7 @@ impl StackWatcher {
             stop,
             thread: Some(thread),
             work,
+            names: None,
         })
     }
 
@@ -79,15 +84,27 @@ impl StackWatcher {
         Some(ended.and_then(|result| result.map_err(anyhow::Error::from)))
     }
 
-    /// Enters the stacks since the last call in an interval.
-    pub fn fill(&self, interval: &mut Interval, probe: &Probe) -> Result<()> {
+    /// Enters the stacks that were named since the last call in an interval, and has those named that came since: they are
+    /// in the next interval, or with `wait` in this one.
+    pub fn fill(&mut self, interval: &mut Interval, probe: &Probe, wait: bool) -> Result<()> {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(ended_early());
         }
+        let names = self.names.get_or_insert_with(NamingThread::start);
+        let mut stacks = names.take(wait).unwrap_or_default();
         let mut work = locked(&self.work);
         work.empty()?;
         work.collector.take_rest(&probe.stack_rest()?);
-        enter(interval, &mut work.collector);
+        if !names.is_busy() {
+            let (unnamed, lost) = work.collector.drain();
+            // While the others are named, stacks are taken.
+            drop(work);
+            let named = names.give(unnamed);
+            let named = named.or_else(|| names.take(wait));
+            stacks.append(named.unwrap_or_default());
+            note_lost(interval, lost);
+        }
+        interval.stacks = Some(stacks);
         Ok(())
     }
 
@@ -117,7 +134,9 @@ pub struct LastStacks(StackWatcher);
 impl LastStacks {
     /// Names the functions, and enters the stacks in the report.
     pub fn fill(self, interval: &mut Interval) {
-        enter(interval, &mut locked(&self.0.work).collector);
+        let (unnamed, lost) = locked(&self.0.work).collector.drain();
+        interval.stacks = Some(Namer::new(Kernel::new()).name(unnamed));
+        note_lost(interval, lost);
     }
 }
 
@@ -129,9 +148,7 @@ fn run(waiter: &RingWaiter, work: &Mutex<Work>, stop: &AtomicBool) -> Result<(),
     Ok(())
 }
 
-fn enter(interval: &mut Interval, collector: &mut Collector) {
-    let (stacks, lost) = collector.drain();
-    interval.stacks = Some(stacks);
+fn note_lost(interval: &mut Interval, lost: u64) {
     if lost > 0 {
         Lost::add(&mut interval.lost, &[Lost::new("stacks", lost)]);
     }

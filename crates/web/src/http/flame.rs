@@ -43,16 +43,17 @@ pub(super) async fn flame(State(site): State<Site>, asked: QueryResult<FlameQuer
         Weight::Pages => FlameWeight::Pages,
         Weight::Bytes => FlameWeight::Bytes,
     };
-    let picture = site.asking.ask(move |gathered, _| {
+    let stacks = site.asking.ask(move |gathered, _| {
         let stacks = gathered.stacks.clone().unwrap_or_default();
-        flame_svg(&stacks, weight, gathered.machine.source.page().get())
+        (stacks, gathered.machine.source.page().get())
     });
     let head = [
         (header::CONTENT_TYPE, "image/svg+xml"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    match picture.await {
-        Ok(picture) => (head, picture).into_response(),
+    // The thread that watches does not wait for the drawing.
+    match stacks.await {
+        Ok((stacks, page)) => (head, flame_svg(&stacks, weight, page)).into_response(),
         Err(error) => problem(StatusCode::SERVICE_UNAVAILABLE, error),
     }
 }

@@ -146,7 +146,7 @@ fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
 fn is_open(path: &str, options: &Options) -> bool {
     match path {
         // Supervisors have no token, and learn nothing but whether it works.
-        "/healthz" | "/login" | "/assets/login.js" => true,
+        "/healthz" | "/login" | "/assets/login.js" | "/assets/icon.svg" => true,
         "/metrics" => options.public_metrics,
         _ => false,
     }

@@ -16,7 +16,7 @@ use crate::options::Output;
     Examples:\n  \
     cachewise doctor\n  \
     cachewise doctor --seconds 30\n  \
-    cachewise doctor --seconds 0 --json\n  \
+    cachewise doctor --capabilities --json\n  \
     cachewise doctor --check -o csv=/tmp/doctor.csv || echo look\n  \
     cachewise doctor --explain cold_start\n  \
     cachewise doctor --setcap"
@@ -25,6 +25,9 @@ pub struct Doctor {
     /// Time to watch, in seconds or with a unit: 0.5, 500ms, 1m; 0 skips watching.
     #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = parse_time, allow_negative_numbers = true)]
     pub seconds: Duration,
+    /// Print what can be measured here, without watching, as with --seconds 0.
+    #[arg(long, conflicts_with = "seconds")]
+    pub capabilities: bool,
     /// Exit with status 1 if there are warnings.
     #[arg(long)]
     pub check: bool,

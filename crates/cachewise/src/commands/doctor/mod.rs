@@ -58,10 +58,10 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         checks,
         watched: None,
     };
-    if arguments.seconds > Duration::ZERO {
+    if arguments.seconds > Duration::ZERO && !arguments.capabilities {
         if sink.is_terminal {
             tell(&format!(
-                "watching for {:.1} s; --seconds 0 leaves that out",
+                "watching for {:.1} s; --capabilities leaves that out",
                 arguments.seconds.as_secs_f64()
             ));
         }

@@ -70,7 +70,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         ));
     }
     // Counts during the setup belong to no sample.
-    watch.interval()?;
+    watch.named_interval()?;
     if let course::Start::Not(code) = course.start()? {
         recorder.discard(found);
         return Ok(code);
@@ -163,7 +163,10 @@ impl Recorder {
         let mut due = Instant::now() + self.interval;
         loop {
             let next = course.wait(due);
-            let interval = watch.interval()?;
+            let interval = match next {
+                Next::End => watch.named_interval()?,
+                Next::Tick => watch.interval()?,
+            };
             let suspended = clock.slept();
             self.write(interval, suspended)?;
             if let Next::End = next {

@@ -1,0 +1,79 @@
+//! A thread that names the calls of stacks: debug information can take seconds to read, and samples do not wait for it.
+
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use cachewise_kstat::Kernel;
+use cachewise_model::Stacks;
+use cachewise_stacks::{Namer, Unnamed};
+
+/// The stacks of one interval are named at a time. Others stay where they are added up, in bounded memory.
+pub struct NamingThread {
+    /// `None`: the thread could not be started, and stacks are named by the caller.
+    work: Option<(SyncSender<Unnamed>, Receiver<Stacks>)>,
+    here: Namer,
+    is_busy: bool,
+}
+
+impl NamingThread {
+    pub fn start() -> NamingThread {
+        let (to, unnamed) = sync_channel::<Unnamed>(1);
+        let (named, from) = sync_channel::<Stacks>(1);
+        let thread = cachewise_sys::start_thread("stack-names", move || {
+            let mut namer = Namer::new(Kernel::new());
+            for one in unnamed {
+                if named.send(namer.name(one)).is_err() {
+                    return;
+                }
+            }
+        });
+        NamingThread {
+            work: thread.ok().map(|_| (to, from)),
+            here: Namer::new(Kernel::new()),
+            is_busy: false,
+        }
+    }
+
+    /// The stacks that were named since; with `wait` also those that are under way. None are under way afterwards, unless
+    /// [`NamingThread::is_busy`].
+    pub fn take(&mut self, wait: bool) -> Option<Stacks> {
+        let (_, from) = self.work.as_ref().filter(|_| self.is_busy)?;
+        let named = match wait {
+            true => from.recv().map_err(|_| TryRecvError::Disconnected),
+            false => from.try_recv(),
+        };
+        match named {
+            Ok(named) => {
+                self.is_busy = false;
+                Some(named)
+            }
+            Err(TryRecvError::Empty) => None,
+            // It has panicked.
+            Err(TryRecvError::Disconnected) => {
+                self.is_busy = false;
+                self.work = None;
+                None
+            }
+        }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Hands stacks over; returns them named where the thread cannot have them.
+    pub fn give(&mut self, unnamed: Unnamed) -> Option<Stacks> {
+        let Some((to, _)) = &self.work else {
+            return Some(self.here.name(unnamed));
+        };
+        match to.send(unnamed) {
+            Ok(()) => {
+                self.is_busy = true;
+                None
+            }
+            Err(unsent) => {
+                self.work = None;
+                Some(self.here.name(unsent.0))
+            }
+        }
+    }
+}
