@@ -65,18 +65,13 @@ static __always_inline long make_row(bool other, const struct row_key *key, cons
 		       bpf_map_update_elem(&rows, key, ledger, BPF_NOEXIST);
 }
 
-/* The row of that side; makes it where there is none. */
-static __noinline struct ledger *row_on(bool other, struct row_key *key)
+/* The row of that side, which has most likely to be made. */
+static __noinline struct ledger *new_row_on(bool other, struct row_key *key)
 {
 	static const struct ledger empty;
 	static const struct row_key overflow;
 	struct ledger *row;
 
-	if (!key)
-		return NULL;
-	row = find_row(other, key);
-	if (row)
-		return row;
 	make_row(other, key, &empty);
 	row = find_row(other, key);
 	if (row)
@@ -84,6 +79,12 @@ static __noinline struct ledger *row_on(bool other, struct row_key *key)
 	/* The table is full. User space made this row at the start, so that sums stay whole. */
 	__sync_fetch_and_add(&lost.rows, 1);
 	return find_row(other, &overflow);
+}
+
+/* The row of that side; makes it where there is none. */
+static __always_inline struct ledger *row_on(bool other, struct row_key *key)
+{
+	return find_row(other, key) ?: new_row_on(other, key);
 }
 
 static __always_inline struct ledger *row_of(struct row_key *key)
@@ -101,7 +102,8 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 	if (config.detail == DETAIL_TOTALS)
 		return cpu_total();
 	process_of(task, &key->process);
-	struct ledger *row = find_row(on_other_side(), key);
+	bool other = on_other_side();
+	struct ledger *row = find_row(other, key);
 
 	if (row)
 		return row;
@@ -109,7 +111,7 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 
 	meet_row();
 	name_file(&subject, &key->file);
-	return row_of(key);
+	return new_row_on(other, key);
 }
 
 /* As above for a key that was kept. */
@@ -151,7 +153,7 @@ ONCE int empty_slot(struct slot *slot)
 	if (!slot || !(slot->requests | slot->pages | slot->misses | slot->ahead))
 		return 0;
 	key = slot->key; /* a map's key has to be on the stack */
-	row = find_row(other, &key);
+	row = slot->fresh ? NULL : find_row(other, &key);
 	if (!row) {
 		/* mostly a short-lived process's only reads of a file: one step instead of three */
 		struct cpu *cpu = this_cpu();
@@ -167,7 +169,7 @@ ONCE int empty_slot(struct slot *slot)
 		cpu->fresh.readahead_hit_pages = slot->used;
 		if (!make_row(other, &key, &cpu->fresh))
 			goto booked;
-		row = row_of(&key);
+		row = new_row_on(other, &key);
 	}
 	ADD(row, read_requests, slot->requests);
 	ADD(row, read_requested_pages, slot->pages);
@@ -179,6 +181,7 @@ ONCE int empty_slot(struct slot *slot)
 		ADD(row, readahead_hit_pages, slot->used);
 	}
 booked:
+	slot->fresh = 0;
 	slot->requests = slot->pages = slot->bytes = slot->hits = 0;
 	slot->misses = slot->ahead = slot->used = 0;
 	return 0;
@@ -200,7 +203,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 		return 0;
 	process_of(task, &slot->key.process);
 	meet_row();
-	name_file(subject, &slot->key.file);
+	slot->fresh = name_file(subject, &slot->key.file);
 	slot->mapping = (u64)READ(inode, i_mapping);
 	slot->tgid = slot->key.process.tgid;
 	slot->start = slot->key.process.start;

@@ -245,29 +245,39 @@ ONCE int meet_culprit(void)
 	CURRENT(trusted, task);
 	struct culprit culprit = {};
 	struct process_id id = {};
-	u64 address = (u64)task;
+	u64 address = (u64)task, comm = (u64)task->group_leader->comm;
+	struct cpu *cpu = this_cpu();
 
 	id.tgid = task->tgid;
 	id.start = task->group_leader->start_time;
+	if (!cpu)
+		return 0;
+	if (cpu->culprit_tgid == id.tgid && cpu->culprit_start == id.start && cpu->culprit_round == naming_round &&
+	    cpu->culprit_comm[0] == peek(comm) && cpu->culprit_comm[1] == peek(comm + sizeof(u64)))
+		return 0;
 	culprit.cgroup = cgroup_id_of(task);
 	culprit.pid = seen_tgid(&address);
 	bpf_probe_read_kernel(culprit.comm, sizeof(culprit.comm), task->group_leader->comm);
 	bpf_map_update_elem(&culprits, &id, &culprit, BPF_ANY);
+	cpu->culprit_tgid = id.tgid;
+	cpu->culprit_start = id.start;
+	cpu->culprit_round = naming_round;
+	__builtin_memcpy(cpu->culprit_comm, culprit.comm, sizeof(culprit.comm));
 	return 0;
 }
 
 /* Counts the folio at this address, which the current task evicts from the file of `victim`. */
 ONCE int book_eviction(const struct row_key *victim, u64 address, u32 other)
 {
-	static const u64 none;
 	static const struct eviction_key overflow;
 	CURRENT(trusted, task);
 	struct folio *folio = PLAIN(folio, (void *)address);
 	struct eviction_key key = {};
-	u64 inode, *pages;
+	u64 inode, count, *pages;
 
 	if (!victim)
 		return 0;
+	count = folio_pages(folio);
 	inode = (u64)READ(folio, mapping, host);
 	key.file = victim->file;
 	key.cause = cause_of(&inode);
@@ -276,18 +286,20 @@ ONCE int book_eviction(const struct row_key *victim, u64 address, u32 other)
 		process_of(task, &key.culprit);
 	pages = find_eviction(other, &key);
 	if (!pages) {
-		make_eviction(other, &key, &none);
+		if (!make_eviction(other, &key, &count)) {
+			if (!(task->flags & PF_KTHREAD))
+				meet_culprit();
+			return 0;
+		}
 		pages = find_eviction(other, &key);
 		if (!pages) {
 			/* the table is full; user space made this entry at the start, so that sums stay whole */
 			__sync_fetch_and_add(&lost.rows, 1);
 			pages = find_eviction(other, &overflow);
-		} else if (!(task->flags & PF_KTHREAD)) {
-			meet_culprit();
 		}
 	}
 	if (pages)
-		__sync_fetch_and_add(pages, folio_pages(folio));
+		__sync_fetch_and_add(pages, count);
 	return 0;
 }
 

@@ -63,7 +63,7 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	state->pending_key = *key;
 	state->pending_stack = STACK_NONE;
 	state->pending_account = account;
-	state->pending_bytes = 0;
+	state->pending_bytes = state->pending_length = 0;
 	state->pending_inode = READ(inode, i_ino);
 	state->pending_left = left[watch_slot(state->pending_inode)];
 	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
@@ -81,6 +81,8 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	    state->range.pos >= READ(inode, i_size))
 		return;
 	state->pending_pos = state->range.pos;
+	if (!state->range.mapping || state->range.mapping == m)
+		state->pending_length = state->range.len;
 	state->pending_bytes = READ(inode, i_size) - state->range.pos;
 	if (state->pending_bytes > state->range.len)
 		state->pending_bytes = state->range.len;
@@ -281,11 +283,12 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		/* settle the read before its pages are forgotten; it can be known by its inserts alone */
 		if (state->pending.mapping && pending_is_over(trusted, task, state))
 			pending_flush(state);
-		else
+		else if (state->read_result.open)
 			settle_read(state);
 		if (!book_insert(state))
 			return 0;
-		settle_read(state);
+		if (state->read_result.open)
+			settle_read(state);
 	}
 	inside = asked_for(state, lo, hi, &from, &to);
 	again = inside ? book_again(state, from, to, insert->target.nr) : 0;

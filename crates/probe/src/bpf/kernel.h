@@ -111,6 +111,7 @@ struct hlist_head {
 } CORE;
 
 struct qstr {
+	u32 len;
 	const unsigned char *name;
 } CORE;
 struct hlist_bl_node {

@@ -38,6 +38,7 @@
 #include "syscall.h"
 #include "process.h"
 #include "change.h"
+#include "timing.h"
 #include "wait.h"
 #include "walk.h"
 

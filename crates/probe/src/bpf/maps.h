@@ -316,6 +316,7 @@ struct task_state {
 	struct recent recent[RECENT];
 	u64 pending_stack; /* its id */
 	u64 pending_account, pending_pos, pending_bytes; /* 0 bytes: not known */
+	u64 pending_length; /* requested from pending_pos on; 0: not known */
 	/* the latest request of io_submit(2) */
 	struct aio_read aio;
 	u64 aio_array, aio_serial;
@@ -364,7 +365,8 @@ struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
-	u32 begun, padding;
+	u32 begun;
+	u32 fresh; /* the file has had no row before */
 	u64 requests, pages, bytes, hits;
 	u64 misses, ahead, used;
 	struct row_key key;
@@ -383,6 +385,9 @@ struct cpu {
 	u32 met_tgid;
 	u32 named_round; /* in which the file system below had its record */
 	u64 named;
+	u64 culprit_start, culprit_comm[2]; /* the process that was entered last among those that evicted, and its name */
+	u32 culprit_tgid, culprit_round;
+	u32 padding, sent; /* bytes of records since the fill level of their ring was looked at */
 	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads on the fast path */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */
@@ -424,8 +429,10 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
 #define PLAIN(type, pointer)                                                                       \
 	((struct type *)(BY_HELPER ? (void *)(pointer) : bpf_rdonly_cast(pointer, kernel_types.type)))
 
-/* A word of kernel memory; 0: there is none at that address. In a function of its own, so that its memory
- * is taken once and not with each use: all the programs' functions together have 512 bytes. */
+/* A word of kernel memory; 0: there is none at that address. */
+#if BY_HELPER
+/* In a function of its own, so that its memory is taken once and not with each use: all the programs' functions together
+ * have 512 bytes. */
 static __noinline u64 peek(u64 address)
 {
 	u64 word = 0;
@@ -433,6 +440,13 @@ static __noinline u64 peek(u64 address)
 	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
 	return word;
 }
+#else
+/* To the verifier it is the first word of a folio, which is a number. */
+static __always_inline u64 peek(u64 address)
+{
+	return *(volatile u64 *)PLAIN(folio, (void *)address);
+}
+#endif
 
 /*
  * READ(pointer, a, b) is pointer->a->b, for a pointer from PLAIN. Before 6.2 there is no such cast, and each

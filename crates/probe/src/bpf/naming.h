@@ -9,13 +9,31 @@ struct name_walk {
 	struct mount *mount; /* in which it is; NULL: the names end at the root of the file system */
 };
 
+/* Copies a dentry's name with its NUL to `to`, where NAME_MAX + 1 bytes are free; returns their number. */
+static __always_inline long copy_name(char *to, struct dentry *dentry)
+{
+	const unsigned char *name = READ(dentry, d_name.name);
+
+#if !BY_HELPER
+	/* of known length it is copied by words, and not by bytes */
+	u64 length = READ(dentry, d_name.len) & NAME_MAX;
+
+	if (!bpf_probe_read_kernel(to, length, name) && READ(dentry, d_name.name) == name &&
+	    (READ(dentry, d_name.len) & NAME_MAX) == length) {
+		to[length] = 0;
+		return length + 1;
+	}
+	/* it has been renamed meanwhile */
+#endif
+	return bpf_probe_read_kernel_str(to, NAME_MAX + 1, name);
+}
+
 /* How much is used stands in the record and not in the walk: the verifier need not follow it there. */
 static long name_step(u32 i, void *context)
 {
 	struct name_walk *walk = context;
 	struct dentry *dentry = PLAIN(dentry, walk->dentry), *parent = READ(dentry, d_parent);
 	struct mount *mount = walk->mount;
-	const unsigned char *name;
 	long length;
 	u32 used;
 
@@ -32,14 +50,13 @@ static long name_step(u32 i, void *context)
 		walk->record->whole = 1;
 		return 1;
 	}
-	name = READ(dentry, d_name.name);
 	used = walk->record->length;
 	if (i == LEVELS_MAX || used >= NAMES_MAX)
 		return 1;
 	/* older verifiers forget the bounds of what was kept on the stack: they are set here again */
 	barrier_var(used);
 	used &= NAMES_MAX - 1;
-	length = bpf_probe_read_kernel_str(&walk->record->names[used], NAME_MAX + 1, name);
+	length = copy_name(&walk->record->names[used], dentry);
 	if (length <= 0)
 		return 1;
 	walk->record->length = used + length;
@@ -47,23 +64,22 @@ static long name_step(u32 i, void *context)
 	return 0;
 }
 
-/* Addresses of a dentry and of the mount in which it is; mount 0: names end at the root of the file system. */
-struct place {
-	u64 dentry, mount;
-};
-
 /* Adds the names from there up to the root to those that the CPU's record has. */
-SHARED int spell(struct place *place)
+SHARED int spell(struct name_walk *from)
 {
+#if BY_HELPER
+	bpf_loop(LEVELS_MAX + 1, name_step, from, 0);
+#else
 	struct name_walk walk = {};
 	u32 zero = 0;
 
 	walk.record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!place || !walk.record)
+	if (!from || !walk.record)
 		return 0;
-	walk.dentry = (void *)place->dentry;
-	walk.mount = (void *)place->mount;
+	walk.dentry = from->dentry;
+	walk.mount = from->mount;
 	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+#endif
 	return 0;
 }
 
@@ -130,17 +146,25 @@ static __always_inline struct mount *mount_of(struct super_block *super)
 	return walk.found;
 }
 
-static __always_inline long send(struct file_record *record)
+/* So that a ring whose CPUs all have sent as much is not full before one of them looks at it again. */
+#define RECORDS_BETWEEN_LOOKS 8192
+
+static __always_inline long send(struct cpu *cpu, struct file_record *record)
 {
-	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
-	 * than the rest */
-	u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 	u32 used = record->length;
+	u64 flags = BPF_RB_NO_WAKEUP;
 
 	if (used > sizeof(record->names))
 		record->length = used = sizeof(record->names);
-	return bpf_ringbuf_output(&records, record, __builtin_offsetof(struct file_record, names) + used,
-				  waiting < RECORDS_BYTES / 4 ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
+	 * than the rest */
+	cpu->sent += __builtin_offsetof(struct file_record, names) + used;
+	if (cpu->sent >= RECORDS_BETWEEN_LOOKS) {
+		cpu->sent = 0;
+		if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >= RECORDS_BYTES / 4)
+			flags = BPF_RB_FORCE_WAKEUP;
+	}
+	return bpf_ringbuf_output(&records, record, __builtin_offsetof(struct file_record, names) + used, flags);
 }
 
 /*
@@ -151,7 +175,7 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 {
 	struct cpu *cpu = this_cpu();
 	u32 zero = 0, round = naming_round, *known;
-	struct place place = {};
+	struct name_walk walk = {};
 	struct file_record *record;
 	struct super_block *super;
 	struct inode *inode;
@@ -177,14 +201,16 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 	record->kind = RECORD_MOUNT;
 	record->super_dev = READ(super, s_dev);
 	record->whole = record->length = record->root_length = 0;
-	place.dentry = (u64)PEEK1(mount, mnt.mnt_root);
-	spell(&place);
+	walk.record = record;
+	walk.dentry = PEEK1(mount, mnt.mnt_root);
+	spell(&walk);
 	record->root_length = record->length;
 	record->whole = 0;
-	place.mount = (u64)mount;
-	spell(&place);
+	walk.dentry = PEEK1(mount, mnt.mnt_root);
+	walk.mount = mount;
+	spell(&walk);
 	bpf_probe_read_kernel_str(record->type, sizeof(record->type), PEEK2(super, s_type, name));
-	failed = !record->whole || send(record);
+	failed = !record->whole || send(cpu, record);
 	barrier();
 	cpu->naming = 0;
 	if (failed)
@@ -233,13 +259,15 @@ static __always_inline bool is_in_use(struct subject *subject, struct inode *ino
 	return subject->just_added != AGAIN || READ(inode, i_count.counter) > 0;
 }
 
-/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. 1: its mount is new. */
+enum { FILE_IS_NEW = 1, MOUNT_IS_NEW = 2 };
+
+/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
 ONCE int announce(struct subject *subject, struct file_id *file)
 {
 	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
 	struct file_record *record;
-	struct place place = {};
+	struct name_walk walk = {};
 	struct alias_walk aliases = {};
 	struct inode *inode;
 	struct file_id id;
@@ -252,19 +280,23 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 		return 0;
 	inode = PLAIN(inode, (void *)subject->inode);
 	id = *file; /* a map's key has to be on the stack */
-	known = bpf_map_lookup_elem(&files, &id);
-	if (subject->just_added == AGAIN ? !known : known && *known == round)
-		return 0;
 	if (!is_in_use(subject, inode))
 		return 0;
 	record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!record || cpu->naming)
 		return 0;
-	if (known) {
+	known = NULL;
+	failed = -EEXIST;
+	/* mostly it has had none: one step instead of two */
+	if (subject->just_added != AGAIN)
+		failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST);
+	if (failed == -EEXIST) {
+		known = bpf_map_lookup_elem(&files, &id);
+		if (!known || (subject->just_added != AGAIN && *known == round))
+			return 0;
 		*known = round; /* two CPUs at once: the record comes twice */
-	} else if ((failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST))) {
-		if (failed != -EEXIST)
-			__sync_fetch_and_add(&lost.names, 1);
+	} else if (failed) {
+		__sync_fetch_and_add(&lost.names, 1);
 		return 0;
 	}
 	cpu->naming = 1;
@@ -287,12 +319,13 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 		bpf_loop(ALIASES_SEEN, alias_step, &aliases, 0);
 		if (!PEEK1(aliases.found, d_hash.pprev))
 			record->unlinked = 1;
-		place.dentry = (u64)aliases.found;
-		spell(&place); /* the root has no name */
+		walk.record = record;
+		walk.dentry = aliases.found;
+		spell(&walk); /* the root has no name */
 	}
 	/* one that went meanwhile: what was read of it may be anything */
 	gone = !is_in_use(subject, inode);
-	if (!gone && send(record)) {
+	if (!gone && send(cpu, record)) {
 		__sync_fetch_and_add(&lost.names, 1);
 		/* the next row of this file tries again; of one that has a name, in the next round */
 		if (!known)
@@ -300,15 +333,22 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	}
 	barrier();
 	cpu->naming = 0;
-	return !gone && !S_ISBLK(READ(inode, i_mode)) &&
-	       (cpu->named != mount_key(inode, &id) || cpu->named_round != round);
+	if (gone)
+		return 0;
+	return (known ? 0 : FILE_IS_NEW) |
+	       (!S_ISBLK(READ(inode, i_mode)) && (cpu->named != mount_key(inode, &id) || cpu->named_round != round) ?
+			MOUNT_IS_NEW :
+			0);
 }
 
 /* Side by side, as older kernels give programs and all that they call 512 bytes of stack. */
-static __always_inline void name_file(struct subject *subject, struct file_id *file)
+static __always_inline bool name_file(struct subject *subject, struct file_id *file)
 {
-	if (announce(subject, file))
+	int news = announce(subject, file);
+
+	if (news & MOUNT_IS_NEW)
 		announce_mount(subject, file);
+	return news & FILE_IS_NEW;
 }
 
 /* Run by user space for a file, by the address of its inode, that had no name or one for the time being. */

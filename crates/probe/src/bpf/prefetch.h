@@ -35,7 +35,7 @@ struct {
 	__type(value, u64);
 } gone SEC(".maps");
 
-SHARED u32 count_bits(u64 x)
+static __always_inline u32 count_bits(u64 x)
 {
 	x -= (x >> 1) & 0x5555555555555555ULL;
 	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
@@ -44,7 +44,7 @@ SHARED u32 count_bits(u64 x)
 }
 
 /* The bits of pages lo..=hi in the chunk that holds `lo`. */
-SHARED u64 chunk_bits(u64 lo, u64 hi)
+static __always_inline u64 chunk_bits(u64 lo, u64 hi)
 {
 	u64 offset = lo & (CHUNK_PAGES - 1), pages = CHUNK_PAGES - offset;
 

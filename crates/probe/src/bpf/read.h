@@ -221,29 +221,24 @@ ONCE int copies_beyond(u64 eof)
 	return pos + ARG5(regs) > eof;
 }
 
-/* As get_pages, by any path; the mapping by its address. */
-ONCE int read_event(u64 *address, u64 index, u64 last)
+/* As get_pages, by any path. */
+static __always_inline int read_by_any_path(struct address_space *mapping, u64 index, u64 last)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping;
 	struct task_state *state = state_at_request(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-	struct inode *inode;
+	struct inode *inode = READ(mapping, host);
 	struct range *range;
 	struct read *read;
-	u64 m, serial, shift = config.page_shift;
-	u64 eof, start = index, end, bytes = 0, asked = 0, pos, len;
+	u64 m = (u64)mapping, serial, shift = config.page_shift;
+	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
 	bool same;
 
-	if (!state || !address)
+	if (!state)
 		return 0;
-	m = *address;
-	mapping = PLAIN(address_space, (void *)m);
-	inode = READ(mapping, host);
-	eof = READ(inode, i_size);
 	fetch_ends(state, moment_of(task, nr), 0);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
@@ -289,6 +284,11 @@ ONCE int read_event(u64 *address, u64 index, u64 last)
 			range->pos = state->aio.pos;
 			range->len = state->aio.len;
 		}
+	} else if (state->pending.mapping && state->pending_length) {
+		/* of this call, whose range is known since its first insert */
+		known = KNOWN_RANGE;
+		range->pos = state->pending_pos;
+		range->len = state->pending_length;
 	} else {
 		known = read_range(nr, range);
 		if (range->mapping && range->mapping != m)
@@ -398,6 +398,25 @@ commit:
 	return 0;
 }
 
+#if BY_HELPER
+static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
+{
+	return read_by_any_path(mapping, index, last);
+}
+#else
+ONCE int read_event_at(u64 *address, u64 index, u64 last)
+{
+	return address ? read_by_any_path(PLAIN(address_space, (void *)*address), index, last) : 0;
+}
+
+static __always_inline int read_event(struct address_space *mapping, u64 index, u64 last)
+{
+	u64 address = (u64)mapping;
+
+	return read_event_at(&address, index, last);
+}
+#endif
+
 /* As book_page, by any path. A separate function, so that its stack is not added to that of read_event. */
 static __noinline int count_page(struct address_space *mapping, u64 bytes)
 {
@@ -415,7 +434,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
-	u64 pos, len, eof, bytes, shift = config.page_shift, m = (u64)mapping;
+	u64 pos, len, eof, bytes, shift = config.page_shift;
 	u32 nr;
 
 	if (!in_scope(task))
@@ -445,7 +464,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	bytes = len < eof - pos ? len : eof - pos;
 	return book_page(task, mapping, bytes) ? 0 : count_page(mapping, bytes);
 full:
-	return read_event(&m, index, last);
+	return read_event(mapping, index, last);
 }
 
 SEC("raw_tp/mm_filemap_get_pages")

@@ -41,7 +41,10 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 	table = files->fdt;
 	if (!table || fd >= table->max_fds)
 		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
+	if (BY_HELPER)
+		bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
+	else
+		file = (struct file *)peek((u64)(table->fd + fd));
 	return file ? PLAIN(file, file) : NULL;
 }
 
@@ -241,11 +244,8 @@ static __always_inline u32 least_folio_order(struct address_space *mapping)
 	return READ(mapping, flags) >> bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN) & 31;
 }
 
-/*
- * The last page that the request asks for. The kernel's events name the last page of its last folio,
- * which lies beyond where folios have several pages at least.
- */
-ONCE u64 last_requested(struct target *target, struct task_state *state, u64 last)
+/* As last_requested, where folios have several pages at least. */
+ONCE u64 last_in_large_folio(struct target *target, struct task_state *state, u64 last)
 {
 	CURRENT(trusted, task);
 	struct address_space *of;
@@ -290,6 +290,17 @@ ONCE u64 last_requested(struct target *target, struct task_state *state, u64 las
 		return last;
 	}
 	return end < last ? end : last;
+}
+
+/*
+ * The last page that the request asks for. The kernel's events name the last page of its last folio,
+ * which lies beyond where folios have several pages at least.
+ */
+static __always_inline u64 last_requested(struct target *target, struct task_state *state, u64 last)
+{
+	if (!least_folio_order(PLAIN(address_space, (void *)target->mapping)))
+		return last;
+	return last_in_large_folio(target, state, last);
 }
 
 /*

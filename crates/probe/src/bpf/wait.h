@@ -8,41 +8,6 @@
 #ifndef CACHEWISE_WAIT_H
 #define CACHEWISE_WAIT_H
 
-/* The times, in the order of the ledger. */
-enum time {
-#define X(name) TIME_##name,
-	TIMES(X)
-#undef X
-	TIMES_COUNT,
-};
-#define FIRST_TIME_OF_NO_FILE TIME_waited_throttle_seconds
-
-/* Of one task. A time that is booked on rows is 0 again; only the task itself and a walk over all tasks change it. */
-struct timing {
-	struct file_id file; /* that it waits for, or waited for last */
-	u64 mapping;	     /* its mapping, by address; 0: no file */
-	u64 since;	     /* off its CPU, or the latest walk */
-	u64 alive;	     /* since then, or the latest walk */
-	u64 woken;	     /* on a run queue after its wait; 0: not, or the event was not seen */
-	u64 entered;	     /* on its CPU */
-	u64 read_bytes;	     /* that it had submitted to devices at its latest wait */
-	u64 queued, charged; /* the kernel's accounts of its run queues and CPU time, as they were last seen */
-	u64 waited;	     /* the latest time off its CPU, not yet divided between its cause and the run queue */
-	u32 cause;
-	u32 off;
-	u64 stack; /* of the wait, by its id */
-	u64 stack_kind;
-	u64 spent[TIMES_COUNT];
-};
-
-/* By the task's address. Entries are made in the scheduler, where no memory can be allocated: not the task's storage. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, struct timing);
-} timings SEC(".maps");
-
 /* The time that a system call stands for that waits, and not for a device; 0: none. */
 static const u8 waiting_calls[CALLS] = {
 	[NR_read] = TIME_waited_peer_seconds,
@@ -133,13 +98,23 @@ static __always_inline u32 wait_of_read(struct task_state *state, struct task_st
 	return state->back_at == moment_of(task, nr) ? TIME_waited_refault_seconds : TIME_waited_missed_seconds;
 }
 
+/* Does the task wait for a device? */
+static __always_inline bool in_iowait(struct task_struct *task)
+{
+#if BY_HELPER
+	return BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+#else
+	return BPF_CORE_READ_BITFIELD(task, in_iowait);
+#endif
+}
+
 /* The cause for which the current task gives up its CPU. */
 ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 {
 	CURRENT(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), call = waiting_call(nr), throttled = 0;
-	bool device = BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+	bool device = in_iowait(task);
 	u64 self = (u64)task, serial;
 	struct file *file = NULL;
 
@@ -164,6 +139,10 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 	}
 	if (nr == NR_none)
 		return device ? TIME_waited_swap_seconds : TIME_waited_other_seconds;
+	/* mostly: a read waits for pages that it has inserted, whatever its descriptor is */
+	if (device && kind & CALL_READ && state && state->pending_miss && state->pending.nr == nr &&
+	    state->pending.mapping && state->pending.serial == task->ioac.syscr)
+		return wait_of_read(state, task, wait, task->ioac.syscr, nr);
 	if (kind & (CALL_READ | CALL_SPLICE | CALL_WRITE))
 		file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
 	else if (call == TIME_waited_sync_seconds && nr != NR_sync && nr != NR_msync)
@@ -255,7 +234,7 @@ static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
 {
 	if (config.scope == SCOPE_SYSTEM && is_idle(cause))
 		return;
-	if (cause < TIMES_COUNT)
+	if (time && cause < TIMES_COUNT)
 		__sync_fetch_and_add(&timing->spent[cause], time);
 }
 
@@ -269,8 +248,8 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
 	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
 	u64 entered = __sync_lock_test_and_set(&timing->entered, now), on_cpu = now - entered;
-	u64 waited = __sync_lock_test_and_set(&timing->waited, 0), other;
-	u64 woken = __sync_lock_test_and_set(&timing->woken, 0);
+	u64 waited = timing->waited ? __sync_lock_test_and_set(&timing->waited, 0) : 0, other;
+	u64 woken = timing->woken ? __sync_lock_test_and_set(&timing->woken, 0) : 0;
 
 	if (woken)
 		queued = entered > woken ? entered - woken : 0;
@@ -316,10 +295,10 @@ static __always_inline void note_life(struct timing *timing, u64 now)
 /* Makes an entry for a task; on the whole machine only for those whose process has used a file. */
 static __always_inline struct timing *begin_timing(struct task_struct *task)
 {
-	static const struct timing empty;
 	struct process_id process = {};
 	u64 self = (u64)task;
 	struct timing *timing;
+	u32 entry;
 
 	if (config.scope == SCOPE_SYSTEM) {
 		process.tgid = READ(task, tgid);
@@ -327,8 +306,8 @@ static __always_inline struct timing *begin_timing(struct task_struct *task)
 		if (!bpf_map_lookup_elem(&processes, &process))
 			return NULL;
 	}
-	bpf_map_update_elem(&timings, &self, &empty, BPF_NOEXIST);
-	timing = bpf_map_lookup_elem(&timings, &self);
+	entry = take_entry(&self);
+	timing = bpf_map_lookup_elem(&timings, &entry);
 	if (!timing) {
 		__sync_fetch_and_add(&lost.tasks, 1);
 		return NULL;
@@ -349,11 +328,16 @@ static __always_inline struct timing *begin_timing(struct task_struct *task)
 static __always_inline void end_timing(struct task_struct *task, struct task_state *state, struct timing *timing)
 {
 	u64 self = (u64)task;
+	u32 entry;
 
 	note_life(timing, bpf_ktime_get_ns());
 	book_spent(task, timing, true);
 	book_spent(task, timing, false);
-	bpf_map_delete_elem(&timings, &self);
+	/* empty for the task that takes it next */
+	__builtin_memset(timing, 0, sizeof(*timing));
+	entry = entry_of(&self);
+	if (entry < NO_ENTRY)
+		__sync_lock_test_and_set(&timed[entry & (NO_ENTRY - 1)], 0);
 	/* the kernel has added up its CPU time only now */
 	if (state)
 		settle(task, state, true);
@@ -414,8 +398,8 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 	struct wait wait = { .cause = TIME_run_queue_seconds };
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-	u64 self = (u64)task;
-	struct timing *timing = bpf_map_lookup_elem(&timings, &self);
+	u64 self = bpf_get_current_task(); /* a number */
+	struct timing *timing = timing_of(self);
 	u64 moment = moment_of(task, syscall_nr(task, regs)), now = bpf_ktime_get_ns();
 	bool fetches = false;
 	struct inode *inode;
@@ -487,7 +471,7 @@ ONCE int enter_cpu(u64 *address)
 	cpu = bpf_map_lookup_elem(&cpus, &zero);
 	if (cpu)
 		cpu->entered = now;
-	timing = bpf_map_lookup_elem(&timings, &self);
+	timing = timing_of(self);
 	if (!timing) {
 		timing = begin_timing(task);
 		if (timing && config.scope == SCOPE_TREE && READ(task, start_time) < owner.since)
@@ -533,7 +517,7 @@ int BPF_PROG(on_wake, struct task_struct *raw)
 
 	if (!is_timed(task))
 		return 0;
-	timing = bpf_map_lookup_elem(&timings, &self);
+	timing = timing_of(self);
 	if (timing && timing->off && !timing->woken)
 		timing->woken = bpf_ktime_get_ns();
 	return 0;
@@ -557,10 +541,12 @@ static __always_inline void settle_times(struct task_struct *task)
 {
 	u64 self = (u64)task, now;
 	struct timing *timing;
+	u32 entry;
 
 	if (!config.times)
 		return;
-	timing = bpf_map_lookup_elem(&timings, &self);
+	entry = entry_of(&self);
+	timing = bpf_map_lookup_elem(&timings, &entry);
 	if (!timing)
 		return;
 	now = bpf_ktime_get_ns();
