@@ -273,7 +273,7 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	struct file_id id;
 	u32 zero = 0, round = naming_round, *known;
 	u64 resident;
-	long failed;
+	int failed; /* before 6.4 only the lower half of what is returned is set */
 	bool gone;
 
 	if (!subject || !file || !cpu)
