@@ -3,8 +3,8 @@
 /// Pages of a block, as a power of two: a block is in the sample as a whole, so that the kernel hashes once for it.
 const SMALLEST_SHIFT: u32 = 3;
 
-/// Blocks of a load that reads ahead have 512 pages at most: the more there are in a sample, the better it is.
-const LARGEST_SHIFT: u32 = 9;
+/// Blocks of a load that reads ahead have 128 pages at most: the more there are in a sample, the better it is.
+const LARGEST_SHIFT: u32 = 7;
 
 /// Effect of an access on its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,15 @@ impl Rate {
         page >> self.shift
     }
 
+    /// The first page after the block of this page; of a whole sample, the end of all pages.
+    #[must_use]
+    pub fn block_end(self, page: u64) -> u64 {
+        match self.is_whole() {
+            true => u64::MAX,
+            false => (self.block(page) + 1) << self.shift,
+        }
+    }
+
     /// Returns whether all pages are in the sample.
     #[must_use]
     pub fn is_whole(self) -> bool {
@@ -132,7 +141,8 @@ impl Rate {
 ///
 /// Blocks of a file are multiples of the golden ratio, modulo 1: any number of them in turn are spread evenly, so that a
 /// sample has its share of each long part of a file, give or take a few blocks. With chance in it, half of 100 blocks
-/// would be 40 to 60, and misses of a program that reads in turn wrong by as much.
+/// would be 40 to 60, and misses of a program that reads in turn wrong by as much. The kernel numbers files so that the
+/// same holds for the first blocks of files that were made one after the other.
 fn block_hash(file: u64, block: u64) -> u64 {
     file.wrapping_add(block.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32
 }

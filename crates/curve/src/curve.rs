@@ -10,6 +10,9 @@ pub const ENOUGH: f64 = 0.95;
 /// The height of the curve above which [`Curve::knee`] looks for a bend: a curve that falls in a straight line has none.
 pub const BEND: f64 = 0.1;
 
+/// The difference of missed or fetched pages by requested pages between sizes nearby above which a few pages of room decide.
+pub const STEEP: f64 = 0.1;
+
 /// A memory size and what would be missed in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -37,9 +40,11 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// Pages that were requested.
     pub requested: Pages,
-    /// Pages that are fetched although memory has no limit: the first use of each.
+    /// Requested pages that are not there although memory has no limit: the first use of each, unless it was read ahead.
+    pub missed: Pages,
+    /// Pages that are fetched although memory has no limit: the first use of each, and those that readahead fetches with it.
     pub fetched: Pages,
-    /// The fetched pages of a memory without limit, by requested pages.
+    /// The fetched pages of a memory without limit, by requested pages: above 1 where readahead fetches in vain.
     pub floor: Option<f64>,
     /// Different pages in use.
     pub footprint: Pages,
@@ -75,9 +80,84 @@ impl Curve {
         self.points.iter().find(enough).copied()
     }
 
+    /// The next smaller and the next larger size where the curve is so steep that a few pages of room decide: they differ by
+    /// more than [`STEEP`]. Sizes that are nearer than `unsure` do not count, up to an eighth of the size; beyond the largest one all pages fit.
+    #[must_use]
+    pub fn steep_at(&self, point: &Point, unsure: Pages) -> Option<[Point; 2]> {
+        // Blocks of a sample are spread over the pages with a deviation of about two of them.
+        let blocks = match self.rate.is_whole() {
+            true => 0.0,
+            false => 2.0 * (1u64 << self.rate.shift()) as f64 / self.rate.share(),
+        };
+        let memory = point.memory.0;
+        // Not farther than the next size of the grid.
+        let unsure = unsure
+            .0
+            .max(blocks.round() as u64)
+            .clamp(1, (memory / 8).max(1));
+        let smaller = |other: &&Point| other.memory.0.saturating_add(unsure) <= memory;
+        let larger = |other: &&Point| other.memory.0 >= memory.saturating_add(unsure);
+        let smaller = self.points.iter().rev().find(smaller).unwrap_or(point);
+        let larger = self.points.iter().find(larger);
+        let larger = larger.or(self.points.last()).unwrap_or(point);
+        let apart = |ratio: fn(&Point) -> Option<f64>| {
+            ratio(smaller)
+                .zip(ratio(larger))
+                .is_some_and(|(smaller, larger)| (smaller - larger).abs() > STEEP)
+        };
+        let is_steep = apart(|point| point.miss_ratio) || apart(|point| point.fetched_ratio);
+        is_steep.then_some([*smaller, *larger])
+    }
+
     /// The fetched pages by requested pages of the smallest size, if memory makes a difference.
     fn highest(&self) -> Option<f64> {
         let highest = self.points.first()?.fetched_ratio?;
         (highest > self.floor?).then_some(highest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(sizes: &[(u64, f64)]) -> Curve {
+        let point = |&(memory, ratio)| Point {
+            memory: Pages(memory),
+            is_given: false,
+            missed: Pages(0),
+            fetched: Pages(0),
+            miss_ratio: Some(ratio),
+            fetched_ratio: Some(ratio),
+            lru_miss_ratio: None,
+        };
+        Curve {
+            points: sizes.iter().map(point).collect(),
+            requested: Pages(1000),
+            missed: Pages(0),
+            fetched: Pages(0),
+            floor: Some(0.0),
+            footprint: Pages(1000),
+            rate: Rate::ALL,
+        }
+    }
+
+    #[test]
+    fn size_near_a_cliff_has_the_range_of_the_sizes_nearby() {
+        let curve = curve(&[
+            (800, 1.0),
+            (900, 1.0),
+            (1000, 0.2),
+            (1010, 0.2),
+            (1100, 0.2),
+        ]);
+        let range = |number: usize| {
+            let range = curve.steep_at(&curve.points[number], Pages(64));
+            range.map(|range| range.map(|point| point.memory.0))
+        };
+        assert_eq!(range(0), None, "the cliff is farther away");
+        assert_eq!(range(1), Some([800, 1000]));
+        assert_eq!(range(2), Some([900, 1100]));
+        assert_eq!(range(3), Some([900, 1100]), "1000 is too near to say more");
+        assert_eq!(range(4), None);
     }
 }

@@ -5,7 +5,7 @@ use cachewise_units::{PageSize, Pages};
 use crate::access::{Access, Kind, Rate};
 use crate::cache::{Cache, Policy, Touch};
 use crate::curve::{Curve, Point};
-use crate::memory::{MAX_SIZES, Memory, SMALLEST, next_size};
+use crate::memory::{MAX_SIZES, Memory, SMALLEST, is_in_grid, next_size};
 use crate::pages::Slots;
 use crate::readahead::Request;
 use crate::stack::{Distances, Stack};
@@ -16,8 +16,8 @@ const RECENT_FILES: usize = 1024;
 /// Lengths of readahead that are counted separately, as exponents of two: longer ones make no difference.
 const WINDOWS: usize = 10;
 
-/// Of this number of pages, and of more, nearly half are in the sample at half the rate.
-const ENOUGH_PAGES: usize = 4096;
+/// Of fewer pages the number in half of the sample says less than the rate does.
+const ENOUGH_PAGES: usize = 16384;
 
 /// Pages of a request that are simulated at once: a request without an end must not take memory without an end.
 const MOST_AT_ONCE: u64 = 4096;
@@ -35,7 +35,7 @@ pub struct Estimator {
     share: f64,
     slots: Slots,
     /// Those of the read at hand.
-    wanted: Vec<Option<u32>>,
+    wanted: Vec<u32>,
     /// Pages that were read, by the power of two of the readahead.
     windows: [u64; WINDOWS],
     /// The last page that was read, by file.
@@ -126,6 +126,12 @@ impl Estimator {
         self.rate
     }
 
+    /// Pages that are simulated.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Takes half of the sample from now on: for a source that sends more than is simulated in time.
     pub fn lower_rate(&mut self) {
         if self.rate.is_whole() {
@@ -191,49 +197,45 @@ impl Estimator {
             Some(reader) => reader.continues,
             None => *self.recent_of(access.file) == Some((access.file, access.first)),
         };
-        let mut part = *access;
-        while part.first < end {
-            part.pages = MOST_AT_ONCE.min(end - part.first);
-            match is_read {
-                true => self.read(&part, continues && part.first == access.first),
-                false => self.change(&part),
-            }
-            part.first += part.pages;
-            if let Some(reader) = &mut part.reader {
-                reader.follows = true;
-                reader.continues = false;
-            }
-        }
+        self.simulate(access, continues);
         if is_read {
             let recent = self.recent_of(access.file);
             *recent = Some((access.file, end - 1));
         }
     }
 
+    /// Simulates an access block by block, as far as it is in the sample: the kernel sends no others.
+    fn simulate(&mut self, access: &Access, continues: bool) {
+        let end = access.first.saturating_add(access.pages);
+        let mut part = *access;
+        while part.first < end {
+            let block_end = self.rate.block_end(part.first).min(end);
+            part.pages = MOST_AT_ONCE.min(block_end - part.first);
+            if self.rate.has(part.file, part.first) {
+                match part.kind {
+                    Kind::Read | Kind::Fault => {
+                        self.read(&part, continues && part.first == access.first)
+                    }
+                    _ => self.change(&part),
+                }
+            }
+            part.first += part.pages;
+            if let Some(reader) = &mut part.reader {
+                reader.continues = false;
+                // Within a sample that is whole the parts are one request.
+                reader.follows |= self.rate.is_whole();
+            }
+        }
+    }
+
     fn read(&mut self, access: &Access, continues: bool) {
         let Access { file, first, .. } = *access;
-        let pages = first..first + access.pages;
         let mut wanted = std::mem::take(&mut self.wanted);
-        loop {
-            wanted.clear();
-            let (rate, slots) = (self.rate, &mut self.slots);
-            wanted.extend(pages.clone().map(|page| match rate.has(file, page) {
-                true => slots.add(file, page),
-                false => None,
-            }));
-            let sampled = || {
-                pages
-                    .clone()
-                    .zip(&wanted)
-                    .filter(|(page, _)| rate.has(file, *page))
-            };
-            if sampled().all(|(_, slot)| slot.is_some()) {
-                break;
-            }
-            // There is no room for all: the sample becomes smaller.
-            self.lower_rate();
-        }
-        if wanted.iter().any(Option::is_some) {
+        wanted.clear();
+        let slots = &mut self.slots;
+        wanted.extend((first..first + access.pages).map_while(|page| slots.add(file, page)));
+        let has_room = wanted.len() as u64 == access.pages;
+        if has_room {
             let request = Request {
                 file,
                 first,
@@ -250,12 +252,16 @@ impl Estimator {
             for memory in memories {
                 memory.read(&mut self.slots, &request, weight);
             }
-            for slot in wanted.iter().flatten() {
+            for slot in &wanted {
                 self.distance(*slot, weight);
             }
             self.grow();
         }
         self.wanted = wanted;
+        if !has_room {
+            self.lower_rate();
+            self.simulate(access, continues);
+        }
     }
 
     /// Writes, inserts or removes pages.
@@ -332,9 +338,8 @@ impl Estimator {
             let memory = self
                 .unlimited
                 .limited(self.next_size, self.page_bytes, rate);
-            if self.grid.len() == MAX_SIZES {
-                self.grid.remove(0);
-            }
+            let most = self.next_size;
+            self.grid.retain(|memory| is_in_grid(memory.pages, most));
             self.grid.push(memory);
             self.next_size = next_size(self.next_size);
         }
@@ -395,6 +400,8 @@ impl Estimator {
         Curve {
             points,
             requested: Pages(requested),
+            // A sample may have too many of them.
+            missed: Pages(requested.min(self.unlimited.missed.round() as u64)),
             fetched: Pages(self.unlimited.fetched.round() as u64),
             floor: ratio(self.unlimited.fetched),
             footprint: Pages(footprint.round() as u64),
@@ -626,6 +633,7 @@ mod tests {
         estimator.access(&read(1, 0, 4));
         let curve = estimator.curve(None);
         assert_eq!(curve.fetched, Pages(8), "half of it is never read");
+        assert_eq!(curve.missed, Pages(0), "all was read ahead");
         assert_eq!(curve.floor, Some(2.0), "fetched pages by requested ones");
     }
 }

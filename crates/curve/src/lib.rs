@@ -66,5 +66,5 @@ mod stack;
 
 pub use access::{Access, Kind, Rate, Reader};
 pub use cache::Policy;
-pub use curve::{BEND, Curve, ENOUGH, Point};
+pub use curve::{BEND, Curve, ENOUGH, Point, STEEP};
 pub use estimator::{Estimator, Given};

@@ -4,11 +4,12 @@ use crate::cache::{Cache, Policy};
 use crate::pages::Slots;
 use crate::readahead::{Request, Streams};
 
-/// Sizes of the grid for each power of two.
+/// Sizes of the grid for each power of two, from half of the largest on; half as many in the two powers of two below, and a
+/// quarter of them in the next three.
 const SIZES_PER_OCTAVE: u64 = 8;
 
 /// Sizes of the grid at most: six powers of two below the footprint.
-pub(crate) const MAX_SIZES: usize = 48;
+pub(crate) const MAX_SIZES: usize = 24;
 
 /// The smallest size of the grid, in pages.
 pub(crate) const SMALLEST: u64 = 256;
@@ -17,6 +18,18 @@ pub(crate) const SMALLEST: u64 = 256;
 pub(crate) fn next_size(pages: u64) -> u64 {
     let octave = 1 << pages.ilog2();
     pages + (octave / SIZES_PER_OCTAVE).max(1)
+}
+
+/// Returns whether a size is simulated when this one is the largest.
+pub(crate) fn is_in_grid(pages: u64, largest: u64) -> bool {
+    let octave = 1 << pages.ilog2();
+    let number = (pages - octave) / (octave / SIZES_PER_OCTAVE).max(1);
+    match largest / pages {
+        0..2 => true,
+        2..8 => number % 2 == 0,
+        8..64 => number % 4 == 0,
+        _ => false,
+    }
 }
 
 /// A simulated memory with what it missed.

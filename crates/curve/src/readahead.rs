@@ -19,17 +19,24 @@ const NO_READAHEAD: Reader = Reader {
     continues: false,
 };
 
-/// A read of pages that follow each other, with their slots; pages that are not in the sample have none.
+/// A read of pages that follow each other, with their slots: all are in the sample, and in one block of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) file: u64,
     pub(crate) first: u64,
-    pub(crate) slots: &'a [Option<u32>],
+    pub(crate) slots: &'a [u32],
     pub(crate) reader: Option<Reader>,
     /// The read begins in the page in which the one before it ended.
     pub(crate) continues: bool,
     pub(crate) is_fault: bool,
     pub(crate) rate: Rate,
+}
+
+impl Request<'_> {
+    /// Returns whether the page before it is not in the sample.
+    fn enters_sample(&self) -> bool {
+        self.first > 0 && !self.rate.has(self.file, self.first - 1)
+    }
 }
 
 /// Pages that a request has to wait for, and pages that a device has to deliver.
@@ -57,9 +64,13 @@ pub(crate) struct Streams(Vec<Stream>);
 impl Streams {
     /// Simulates a read.
     pub(crate) fn read(&mut self, cache: &mut Cache, slots: &mut Slots, request: &Request) -> Cost {
-        let sampled = request.slots.iter().flatten();
-        let missed = sampled.filter(|slot| !cache.has(**slot)).count() as u64;
         let reader = request.reader.unwrap_or(NO_READAHEAD);
+        let missing = request.slots.iter().filter(|slot| !cache.has(**slot));
+        let missed = match reader.follows && request.enters_sample() && reader.window > 0 {
+            // It was read ahead when the pages before it were read, which are not in the sample.
+            true => 0,
+            false => missing.count() as u64,
+        };
         cache.in_fault = request.is_fault;
         let mut work = Work {
             cache,
@@ -70,11 +81,7 @@ impl Streams {
             fetched: 0,
         };
         let mut before = work.folio_before();
-        for (page, slot) in (request.first..).zip(request.slots) {
-            let Some(slot) = *slot else {
-                before = None;
-                continue;
-            };
+        for (page, slot) in (request.first..).zip(request.slots.iter().copied()) {
             work.prepare(page, slot);
             let is_same = match before {
                 Some(before) => work.cache.has(slot) && work.cache.folios.folio(slot) == before,
@@ -171,7 +178,7 @@ impl Work<'_> {
             self.stream.order = 0;
             self.set_window(page, size, ahead);
             // The block before it is not in the sample, and has had the windows that come before the largest.
-            if page > 0 && !self.request.rate.has(self.request.file, page - 1) {
+            if is_first && self.request.enters_sample() {
                 self.set_window(page, most, most);
             }
             return self.fill_window();
@@ -239,14 +246,30 @@ impl Work<'_> {
         self.stream.ahead = ahead;
     }
 
-    /// Pages in turn before this one that are there, at most as many as are asked about.
+    /// Pages in turn before this one that are there, at most as many as are asked about. Where they reach to a block that is
+    /// not in the sample, as many again are taken to be there.
     fn cached_before(&mut self, page: u64, most: u64) -> u64 {
         let least = page.saturating_sub(most);
+        let rate = self.request.rate;
         let mut first = page;
         while first > least && self.is_there(first - 1) {
             first -= 1;
         }
-        page - first
+        let cached = page - first;
+        match first > least && !rate.has(self.request.file, first - 1) {
+            true => (2 * cached).min(most),
+            false => cached,
+        }
+    }
+
+    /// The first page from this one on that is in the sample, and the end of its block; not beyond `end`.
+    fn sampled(&self, mut page: u64, end: u64) -> (u64, u64) {
+        let (rate, file) = (self.request.rate, self.request.file);
+        while page < end && !rate.has(file, page) {
+            page = rate.block_end(page);
+        }
+        let page = page.min(end);
+        (page, rate.block_end(page).min(end))
     }
 
     /// page_cache_ra_order(): inserts the window, in folios as large as the file may have.
@@ -261,11 +284,18 @@ impl Work<'_> {
         let order = self.stream.order;
         let order = order.min(self.reader.largest_folio).min(size.ilog2());
         self.stream.order = order;
+        let rate = self.request.rate;
+        // A folio is in the sample as a whole.
+        let largest = if rate.is_whole() { order } else { rate.shift() };
         let mark = (start + size).saturating_sub(ahead);
         let end = self.reader.file_pages.min(start + size);
         let mut page = start;
         while page < end {
-            let mut order = order.min(page.trailing_zeros());
+            if !rate.has(self.request.file, page) {
+                page = rate.block_end(page).min(end);
+                continue;
+            }
+            let mut order = order.min(largest).min(page.trailing_zeros());
             while order > 0 && page + (1 << order) > end {
                 order -= 1;
             }
@@ -290,23 +320,24 @@ impl Work<'_> {
         } else {
             u64::MAX
         };
-        for page in start..start + size {
-            let is_new = self.insert_folio(page, 1);
-            if is_new && page == mark {
-                self.mark(page);
+        let mut page = start;
+        while page < start + size {
+            let (first, end) = self.sampled(page, start + size);
+            for page in first..end {
+                let is_new = self.insert_folio(page, 1);
+                if is_new && page == mark {
+                    self.mark(page);
+                }
             }
+            page = end;
         }
     }
 
     /// Inserts the pages of a folio that are in the sample; false: it cannot be inserted.
     fn insert_folio(&mut self, page: u64, pages: u64) -> bool {
         let file = self.request.file;
-        let rate = self.request.rate;
         if pages == 1 {
-            let slot = match rate.has(file, page) {
-                true => self.slots.add(file, page),
-                false => None,
-            };
+            let slot = self.slots.add(file, page);
             let is_new = slot.is_some_and(|slot| self.cache.read_ahead(slot));
             self.fetched += u64::from(is_new);
             return is_new;
@@ -315,11 +346,7 @@ impl Work<'_> {
             return false;
         }
         let mut slots = Vec::with_capacity(pages as usize);
-        for page in page..page + pages {
-            if rate.has(file, page) {
-                slots.extend(self.slots.add(file, page));
-            }
-        }
+        slots.extend((page..page + pages).map_while(|page| self.slots.add(file, page)));
         let is_new = self.cache.read_ahead_folio(&slots);
         self.fetched += if is_new { slots.len() as u64 } else { 0 };
         is_new
@@ -391,8 +418,8 @@ mod tests {
         }
 
         fn read(&mut self, first: u64, pages: u64) {
-            let slots: Vec<Option<u32>> = (first..first + pages)
-                .map(|page| self.slots.add(1, page))
+            let slots: Vec<u32> = (first..first + pages)
+                .filter_map(|page| self.slots.add(1, page))
                 .collect();
             let cost = self.streams.read(
                 &mut self.cache,

@@ -13,6 +13,10 @@ pub struct Sizing {
     pub requested_pages: Count,
     pub missed_pages: Count,
     pub fetched_pages: Count,
+    /// The least and the most missed pages of sizes nearby, where a few pages of room decide.
+    pub missed_range: [Count; 2],
+    /// The same of fetched pages.
+    pub fetched_range: [Count; 2],
     /// Fetched pages under exact LRU.
     pub lru_fetched_pages: Count,
     /// Waits for pages of files, at the price of the measured ones.
@@ -30,6 +34,8 @@ impl Sizing {
             requested_pages: Measured::Missing(missing),
             missed_pages: Measured::Missing(missing),
             fetched_pages: Measured::Missing(missing),
+            missed_range: [Measured::Missing(missing); 2],
+            fetched_range: [Measured::Missing(missing); 2],
             lru_fetched_pages: Measured::Missing(missing),
             lost_seconds: Measured::Missing(missing),
         }

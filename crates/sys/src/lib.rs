@@ -41,7 +41,7 @@
 //! - `trace`: [`Traced`]: a program that stops behind the calls that open and map files.
 //! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
-//! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
+//! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`], [`thread_scheduled`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -103,5 +103,5 @@ pub use threads::{
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use trace::{Call, MapAdvice, MappedFile, OpenedFile, StoppedTask, TraceEnd, Traced};
-pub use usage::{Usage, children_usage, process_usage, thread_usage};
+pub use usage::{Scheduled, Usage, children_usage, process_usage, thread_scheduled, thread_usage};
 pub use uuid::file_system_uuid;

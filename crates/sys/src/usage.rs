@@ -59,6 +59,35 @@ pub fn process_usage() -> Usage {
     usage_of(libc::RUSAGE_SELF)
 }
 
+/// Times of a thread on CPUs and in front of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scheduled {
+    /// CPU time.
+    pub ran: Duration,
+    /// Time that the thread waited for a CPU while it was runnable.
+    pub waited: Duration,
+}
+
+/// Returns the times of the calling thread so far; `None`: the kernel does not tell.
+///
+/// # Cost
+/// One file of /proc is read: three system calls.
+///
+/// # Kernel
+/// Needs `CONFIG_SCHED_INFO`.
+#[must_use]
+pub fn thread_scheduled() -> Option<Scheduled> {
+    scheduled(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn scheduled(text: &str) -> Option<Scheduled> {
+    let mut times = text.split_whitespace().map(str::parse);
+    Some(Scheduled {
+        ran: Duration::from_nanos(times.next()?.ok()?),
+        waited: Duration::from_nanos(times.next()?.ok()?),
+    })
+}
+
 fn usage_of(who: libc::c_int) -> Usage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills in the structure that the pointer gives; all-zero is a valid one, so it
@@ -87,6 +116,14 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+
+    #[test]
+    fn times_on_cpus_and_in_front_of_them_are_told_apart() {
+        let times = scheduled("1500 20 7\n").unwrap();
+        assert_eq!(times.ran, Duration::from_nanos(1500));
+        assert_eq!(times.waited, Duration::from_nanos(20));
+        assert_eq!(scheduled("1500\n"), None);
+    }
 
     #[test]
     fn a_thread_counts_for_itself() {

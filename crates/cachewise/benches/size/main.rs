@@ -5,10 +5,13 @@
 //! memory that it takes; once under `size` in a group without limit; and in groups that have room for 25, 50, 75 and
 //! 100 % of the footprint beside the other memory, where `run` and the kernel count. Whole runs are compared.
 //!
+//! `cargo bench -p cachewise --bench size -- --cost` compares what `size` and `run` cost instead.
+//!
 //! `CACHEWISE_PLOT_DIR=PATH` draws the curve of each load there, with the counted points on it.
 //! `CACHEWISE_BENCH_DIR=PATH` keeps the data there for the next time. Differences may also be the machine's: a proactive
 //! reclaimer evicts pages that are not used for a while.
 
+mod cost;
 mod group;
 mod loads;
 mod measure;
@@ -17,7 +20,7 @@ mod plot;
 mod synthetic;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -35,7 +38,9 @@ fn main() -> ExitCode {
         .collect();
     let done = match &arguments[..] {
         [how, name, file] if how == "--pages" => loads::read_pages(name, file),
-        names => compare(names),
+        [how, name, file] if how == "--read" => cost::read(name, file),
+        [how] if how == "--cost" => with_folder(cost::compare),
+        names => with_folder(|folder| compare(names, folder)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,13 +59,19 @@ struct Errors {
     lru: Vec<f64>,
 }
 
-fn compare(names: &[String]) -> Outcome<()> {
+/// Has something done with the folder of the data.
+fn with_folder(work: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
     let temporary = tempfile::tempdir_in("/var/tmp")?;
     let kept = std::env::var_os("CACHEWISE_BENCH_DIR").map(PathBuf::from);
     let folder = kept.as_deref().unwrap_or(temporary.path());
     // The server of PostgreSQL has a user of its own.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder, open)?;
+    work(folder)
+}
+
+fn compare(names: &[String], folder: &Path) -> Outcome<()> {
+    let temporary = tempfile::tempdir_in("/var/tmp")?;
     println!(
         "{:<12} {:>8} {:>7} {:>7} {:>6} {:>7} {:>6} {:>7} {:>7} {:>6} {:>7} {:>4}",
         "load",
@@ -100,7 +111,7 @@ fn compare(names: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-fn compare_load(load: &Load, folder: &std::path::Path, errors: &mut Errors) -> Outcome<()> {
+fn compare_load(load: &Load, folder: &Path, errors: &mut Errors) -> Outcome<()> {
     let charged = measure::charged(load, folder)?;
     println!(
         "{}: {} MiB of files, {:.1} MiB of other memory",

@@ -28,7 +28,7 @@ fn fetched_per_second(row: &Row) -> Value {
         .bytes()
 }
 
-pub(crate) const SIZING_FIELDS: [Field; 11] = fields! {
+pub(crate) const SIZING_FIELDS: [Field; 15] = fields! {
     "size_policy", "POLICY", [], Text, Label,
         |row| row.sizing.policy.clone().map(Datum::Text),
         "Policy of eviction that is simulated: lists (active and inactive), generations (MGLRU), or generations-6.14 (MGLRU \
@@ -55,6 +55,18 @@ pub(crate) const SIZING_FIELDS: [Field; 11] = fields! {
         |row| Value::ratio(row.sizing.fetched_pages.ratio_of(row.sizing.requested_pages)),
         "Pages that devices would deliver with that memory, readahead included, by requested pages; above 100 % if \
          readahead fetches in vain";
+    "size_miss_ratio_least", "MISS-LEAST%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.missed_range[0].ratio_of(row.sizing.requested_pages)),
+        "Least size_miss_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
+    "size_miss_ratio_most", "MISS-MOST%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.missed_range[1].ratio_of(row.sizing.requested_pages)),
+        "Most size_miss_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
+    "size_fetched_ratio_least", "FETCH-LEAST%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.fetched_range[0].ratio_of(row.sizing.requested_pages)),
+        "Least size_fetched_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
+    "size_fetched_ratio_most", "FETCH-MOST%", [], Ratio, Gauge,
+        |row| Value::ratio(row.sizing.fetched_range[1].ratio_of(row.sizing.requested_pages)),
+        "Most size_fetched_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
     "size_fetched_per_second_bytes", "FETCH/s", [], Bytes, Gauge,
         fetched_per_second,
         "Bytes that devices would deliver in a second with that memory, at the present speed of the program";

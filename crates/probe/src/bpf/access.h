@@ -50,6 +50,35 @@ static __always_inline void send_record(const struct access *record)
 		add_to_sample(SAMPLE_LOST, 1);
 }
 
+/*
+ * A hash of what file_of() would say, which takes more stack: the chain of calls to here is the longest of some
+ * programs. The upper half, by which blocks are sampled, is a multiple of the plastic ratio: files with inode numbers in
+ * turn, as they are made one after the other, are spread evenly over the sample, and none share it with another.
+ */
+static __always_inline u64 file_hash(struct inode *inode)
+{
+	struct super_block *super = READ(inode, i_sb);
+	u64 dev = READ(super, s_dev), number = READ(inode, i_ino), hash;
+
+	if (S_ISBLK(READ(inode, i_mode)))
+		return READ(inode, i_rdev) * 0xD6E8FEB86659FD93ULL;
+	if (READ(super, s_magic) == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
+		struct btrfs_inode *b =
+			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+
+		dev = PEEK2(b, root, anon_dev);
+	}
+	hash = (number ^ (u64)READ(inode, i_generation) << 32) * 0x9E3779B97F4A7C15ULL;
+	hash = (hash ^ hash >> 32 ^ dev << 32) * 0xD6E8FEB86659FD93ULL;
+	return hash >> 32 | (number * 0xC13FA9A9ULL + dev * 0x9E3779B1ULL) << 32;
+}
+
+/* Whether a block is in the sample. */
+static __always_inline bool in_sample(u64 file, u64 block, u64 threshold)
+{
+	return (file + block * 0x9E3779B97F4A7C15ULL) >> 32 < threshold;
+}
+
 struct sample_walk {
 	struct access rest; /* of the access, from the next block on */
 	u64 threshold;
@@ -60,7 +89,7 @@ struct sample_walk {
 /* Sends the next block of an access if it is in the sample. Without a copy of the record: stack is short here. */
 static long sample_step(u64 step, struct sample_walk *walk)
 {
-	u64 first = walk->rest.first, block = first >> walk->shift, hash;
+	u64 first = walk->rest.first, block = first >> walk->shift;
 	u64 pages = ((block + 1) << walk->shift) - first;
 
 	if (!walk->left)
@@ -68,35 +97,13 @@ static long sample_step(u64 step, struct sample_walk *walk)
 	if (pages > walk->left)
 		pages = walk->left;
 	walk->left -= pages;
-	hash = walk->rest.file + block * 0x9E3779B97F4A7C15ULL;
-	if (hash >> 32 < walk->threshold) {
+	if (in_sample(walk->rest.file, block, walk->threshold)) {
 		walk->rest.pages = pages;
 		send_record(&walk->rest);
 	}
 	walk->rest.first = first + pages;
-	walk->rest.flags = (walk->rest.flags & 31) | ACCESS_FOLLOWS;
+	walk->rest.flags &= ~ACCESS_CONTINUES;
 	return 0;
-}
-
-/*
- * A hash of what file_of() would say, which takes more stack: the chain of calls to here is the longest of some
- * programs.
- */
-static __always_inline u64 file_hash(struct inode *inode)
-{
-	struct super_block *super = READ(inode, i_sb);
-	u64 dev = READ(super, s_dev), hash;
-
-	if (S_ISBLK(READ(inode, i_mode)))
-		return READ(inode, i_rdev) * 0xD6E8FEB86659FD93ULL;
-	if (READ(super, s_magic) == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
-		struct btrfs_inode *b =
-			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
-
-		dev = PEEK2(b, root, anon_dev);
-	}
-	hash = (READ(inode, i_ino) ^ (u64)READ(inode, i_generation) << 32) * 0x9E3779B97F4A7C15ULL;
-	return (hash ^ hash >> 32 ^ dev << 32) * 0xD6E8FEB86659FD93ULL;
 }
 
 /* The order of the largest folio of a mapping; 0: a page. */
@@ -144,7 +151,9 @@ static __noinline int set_reader(struct access *record, u64 mapping, u64 address
 		address = (u32)bpf_get_current_pid_tgid();
 	}
 	record->window = window < 0xffff ? window : 0xffff;
-	record->reader = mix(address);
+	/* a copy by a helper is a number to the verifier, of which a hash may be made */
+	bpf_probe_read_kernel(&before, sizeof(before), &address);
+	record->reader = mix(before);
 	return 0;
 }
 
@@ -165,10 +174,13 @@ static __noinline int send_access(u64 mapping, u64 first, u64 last, u32 kind, u6
 	walk.rest.first = first;
 	walk.rest.pages = walk.left = last - first + 1;
 	walk.rest.kind = kind;
-	if (kind == ACCESS_READ || kind == ACCESS_FAULT) {
+	if (kind == ACCESS_READ || kind == ACCESS_FAULT)
 		add_to_sample(SAMPLE_REQUESTED, last - first + 1);
+	/* most accesses end here when the sample is small */
+	if (first >> walk.shift == last >> walk.shift && !in_sample(walk.rest.file, first >> walk.shift, walk.threshold))
+		return 0;
+	if (kind == ACCESS_READ || kind == ACCESS_FAULT)
 		set_reader(&walk.rest, mapping, file);
-	}
 	if (walk.threshold >= SAMPLE_ALL) {
 		send_record(&walk.rest);
 		return 0;

@@ -443,7 +443,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	 * The fast path: a request for one page, with nothing pending for its mapping. It is complete
 	 * with this event, so no state of the task is needed.
 	 */
-	if (config.accesses || index != last || *watch_of(READ(mapping, host, i_ino)))
+	if (index != last || *watch_of(READ(mapping, host, i_ino)))
 		goto full;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
@@ -462,6 +462,8 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
 		goto full;
 	bytes = len < eof - pos ? len : eof - pos;
+	if (config.accesses)
+		send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
 	return book_page(task, mapping, bytes) ? 0 : count_page(mapping, bytes);
 full:
 	return read_event(mapping, index, last);

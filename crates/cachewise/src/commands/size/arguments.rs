@@ -20,7 +20,7 @@ const SIZE_USAGE: &str = "cachewise size [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[derive(Debug, Args)]
 #[command(
     override_usage = SIZE_USAGE,
-    after_help = "Watches accesses to the page cache and simulates some fifty memory sizes at once, with the kernel's active and \
+    after_help = "Watches accesses to the page cache and simulates some twenty memory sizes at once, with the kernel's active and \
     inactive lists or, where it has MGLRU on, its generations, and with its refaults and its readahead. MISS% is the share of requested pages that would not be in \
     the page cache; FETCH% are the pages that devices would deliver, by requested pages. All figures are simulated and marked with ~.\n\n\
     CACHE is the part of MEMORY that pages of files can have; the other memory of the control group is taken as it is. \

@@ -4,9 +4,11 @@
 //! - `room`: the limit that holds, and the memory beside the page cache
 //! - `policy`: the simulated policy of eviction
 //! - `price`: the wait for a page from a device
+//! - `budget`: the CPU time that the simulation may take
 //! - `watcher`: the thread that simulates; `shown`: its result for people and programs
 
 pub mod arguments;
+mod budget;
 mod policy;
 mod price;
 mod room;

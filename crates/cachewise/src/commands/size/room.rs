@@ -15,7 +15,12 @@ pub struct Room {
     pub limit: Option<(Bytes, String)>,
     /// The most memory so far that was not of pages of files.
     other: Option<Bytes>,
+    /// The least, since programs have run.
+    least: Option<Bytes>,
 }
+
+/// Pages that each CPU may keep charged to a group in advance: MEMCG_CHARGE_BATCH.
+const STOCK: u64 = 64;
 
 impl Room {
     /// That of a control group: the tightest limit of it and those above; without a limit that of the machine.
@@ -56,6 +61,7 @@ impl Room {
             group: None,
             limit: Some((memory.total, "memory of this machine".into())),
             other: None,
+            least: None,
         })
     }
 
@@ -74,6 +80,20 @@ impl Room {
             }),
         };
         self.other = self.other.max(other);
+        self.least = match (self.least, other) {
+            (Some(least), Some(other)) => Some(least.min(other)),
+            (least, other) => least.or(other),
+        };
+    }
+
+    /// Pages by which the room for pages of files may differ from that of [`Room::cache_in`]: the rest of the memory has
+    /// changed by as much, and each CPU keeps pages in advance.
+    pub fn unsure(&self, page: PageSize) -> Pages {
+        let (Some(most), Some(least)) = (self.other, self.least) else {
+            return Pages(0);
+        };
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        Pages((most.0 - least.0) / Pages(1).bytes(page).0 + STOCK * cpus)
     }
 
     /// Memory that is not of pages of files; `None`: unknown. That of a group includes the pages that each CPU keeps charged

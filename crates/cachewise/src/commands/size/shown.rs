@@ -88,28 +88,29 @@ impl<'a> Shown<'a> {
         };
         match curve.enough() {
             Some(enough) => lines.push(format!(
-                "{} avoids 95 % of the reads from devices that memory can avoid: then devices deliver {} of requested pages",
+                "{} avoids 95 % of the reads from devices that memory can avoid: then devices deliver {}",
                 self.size(&enough),
-                percent(enough.fetched_ratio)
+                by_requested(enough.fetched_ratio)
             )),
             None => lines.push(format!(
-                "memory makes no difference: {} of requested pages are read for the first time",
-                percent(Some(floor))
+                "memory makes no difference: devices deliver {}, all for the first time",
+                by_requested(Some(floor))
             )),
         }
         if let Some(knee) = curve.knee() {
             lines.push(format!(
-                "the curve bends at {}: {} (farthest below the line between its ends)",
+                "the curve bends at {}, where devices deliver {} (farthest below the line between its ends)",
                 self.size(&knee),
-                percent(knee.fetched_ratio)
+                by_requested(knee.fetched_ratio)
             ));
         }
         if let Some((limit, name)) = self.limit() {
             let memory = self.memory_of(limit.memory).unwrap_or_default();
             lines.push(format!(
-                "{name}, {memory}: devices deliver {} of requested pages{}",
-                percent(limit.fetched_ratio),
-                self.cost(&limit)
+                "{name}, {memory}: devices deliver {}{}{}",
+                by_requested(limit.fetched_ratio),
+                self.cost(&limit),
+                self.nearby(&limit)
             ));
         }
         lines
@@ -123,16 +124,23 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// The range of the sizes nearby, as the end of a sentence.
+    fn nearby(&self, point: &Point) -> String {
+        match self.range(point) {
+            Some([smaller, larger]) => format!(
+                "; a few pages of room decide: {} to {}",
+                percent(larger.fetched_ratio),
+                percent(smaller.fetched_ratio)
+            ),
+            None => String::new(),
+        }
+    }
+
     fn noted(&self) -> Vec<String> {
         let curve = self.curve();
         let mut notes = Vec::new();
-        if let Some(floor) = curve.floor {
-            notes.push(format!(
-                "{} of {} requested pages were read for the first time while watched: no memory avoids these, unless they were \
-                 resident before",
-                percent(Some(floor)),
-                curve.requested
-            ));
+        if curve.floor.is_some() {
+            notes.push(first_reads(curve));
         }
         if let Some(price) = self.price.known() {
             notes.push(format!(
@@ -158,6 +166,12 @@ impl<'a> Shown<'a> {
         notes
     }
 
+    /// The sizes nearby, where a few pages of room decide.
+    fn range(&self, point: &Point) -> Option<[Point; 2]> {
+        let unsure = self.seen.room.unsure(self.page);
+        self.curve().steep_at(point, unsure)
+    }
+
     fn marks_of(&self, point: &Point) -> String {
         let is = |other: Option<Point>| other.is_some_and(|other| other.memory == point.memory);
         let limit = self.limit();
@@ -178,15 +192,36 @@ impl<'a> Shown<'a> {
         marks.join(" ")
     }
 
+    /// The marks, and the range where a few pages of room decide.
+    fn note(&self, point: &Point) -> String {
+        let marks = self.marks_of(point);
+        let Some([smaller, larger]) = self.range(point) else {
+            return marks;
+        };
+        let range = format!(
+            "~ FETCH {} to {}: a few pages of room decide",
+            percent(larger.fetched_ratio),
+            percent(smaller.fetched_ratio)
+        );
+        format!("{marks} {range}").trim_start().into()
+    }
+
     fn row(&self, point: &Point) -> Row {
         let simulated = |number| Measured::Estimated(number, Reason::Simulated);
         let requested = self.curve().requested.0;
+        let range = |pages: fn(&Point) -> Pages| match self.range(point) {
+            Some(nearby) => {
+                let [one, other] = nearby.map(|point| pages(&point).0);
+                [one.min(other), one.max(other)].map(simulated)
+            }
+            None => [Measured::Missing(NOT_APPLICABLE); 2],
+        };
         let lru = point
             .lru_miss_ratio
             .map(|ratio| (ratio * requested as f64).round() as u64);
         Row {
             labels: Labels {
-                note: Measured::Exact(self.marks_of(point)),
+                note: Measured::Exact(self.note(point)),
                 ..Labels::default()
             },
             ledger: Ledger::all_missing(NOT_APPLICABLE),
@@ -200,6 +235,8 @@ impl<'a> Shown<'a> {
                 requested_pages: Measured::Exact(requested),
                 missed_pages: simulated(point.missed.0),
                 fetched_pages: simulated(point.fetched.0),
+                missed_range: range(|point| point.missed),
+                fetched_range: range(|point| point.fetched),
                 lru_fetched_pages: simulated(lru.unwrap_or_default()),
                 lost_seconds: self.price.seconds(point.fetched),
             }
@@ -346,6 +383,26 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// The reads that no memory avoids.
+fn first_reads(curve: &Curve) -> String {
+    let missed = curve.missed.0 as f64 / curve.requested.0.max(1) as f64;
+    format!(
+        "{} of {} requested pages were read for the first time while watched, for which devices deliver ~{} pages, readahead \
+         included: no memory avoids these, unless they were resident before",
+        percent(Some(missed)),
+        curve.requested,
+        curve.fetched
+    )
+}
+
+/// Pages that devices deliver by requested pages: a share, or a number of pages where readahead fetches more than that.
+fn by_requested(ratio: Option<f64>) -> String {
+    match ratio {
+        Some(ratio) if ratio > 1.0 => format!("~{ratio:.2} pages for each requested one"),
+        _ => format!("{} of requested pages", percent(ratio)),
+    }
+}
+
 fn percent(ratio: Option<f64>) -> String {
     let Some(ratio) = ratio else {
         return "?".into();
@@ -353,4 +410,43 @@ fn percent(ratio: Option<f64>) -> String {
     const PARTS: f64 = 1e6;
     let ratio = Ratio::of((ratio * PARTS).round() as u64, PARTS as u64);
     ratio.map_or("?".into(), |ratio| format!("~{ratio}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_curve::{Access, Estimator, Kind, Reader};
+
+    use super::*;
+
+    #[test]
+    fn share_of_requested_pages_is_at_most_the_whole() {
+        let mut estimator = Estimator::new(cachewise_sys::page_size(), Estimator::MAX_PAGES);
+        // Each fault reads around it.
+        for first in [10, 300, 600] {
+            estimator.access(&Access {
+                file: 1,
+                first,
+                pages: 1,
+                kind: Kind::Fault,
+                reader: Some(Reader {
+                    id: 1,
+                    file_pages: 1000,
+                    window: 32,
+                    largest_folio: 0,
+                    follows: false,
+                    continues: false,
+                }),
+            });
+        }
+        let curve = estimator.curve(None);
+        assert!(curve.floor > Some(1.0), "{:?}", curve.floor);
+        let text = first_reads(&curve);
+        assert!(text.starts_with("~100 % of 3 requested pages"), "{text}");
+        assert!(text.contains("deliver ~90 pages"), "{text}");
+        assert_eq!(
+            by_requested(curve.floor),
+            "~30.00 pages for each requested one"
+        );
+        assert_eq!(by_requested(Some(0.25)), "~25 % of requested pages");
+    }
 }

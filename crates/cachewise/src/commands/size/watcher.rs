@@ -11,10 +11,11 @@ use cachewise_curve::{Access, Curve, Estimator, Given, Kind, Policy, Reader};
 use cachewise_probe::{AccessKind, Accesses, Error};
 use cachewise_units::{Bytes, PageSize, Pages};
 
+use super::budget::Budget;
 use super::room::Room;
 
 /// The ring is emptied this often, or when a quarter of it is full.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The memory around is looked at this often: a short program has some too.
 const LOOK: Duration = Duration::from_millis(500);
@@ -23,8 +24,11 @@ const LOOK: Duration = Duration::from_millis(500);
 /// CPUs with others, is simulated after its end, without a sample.
 const MOST_WAITING: usize = 1 << 19;
 
-/// Accesses that are simulated before the ring is emptied again.
-const AT_ONCE: usize = 4096;
+/// Accesses that are simulated before the ring is emptied and the cost looked at again.
+const AT_ONCE: usize = 512;
+
+/// A sample of fewer pages is not made smaller for its cost.
+const ENOUGH_PAGES: usize = 4096;
 
 /// A simulation that runs beside the watched processes.
 pub struct Watcher {
@@ -115,6 +119,7 @@ impl Watcher {
 impl Work {
     fn run(mut self, stop: &AtomicBool) -> Result<Seen> {
         let mut batch = Vec::new();
+        let mut budget = Budget::begin();
         loop {
             // Asked before the ring is emptied: what came until then is in it.
             let is_last = stop.load(Ordering::Acquire);
@@ -132,10 +137,14 @@ impl Work {
                 self.waiting.retain(is_sampled);
             }
             self.simulate(AT_ONCE);
+            self.spare(&mut budget);
             self.follow_rate()?;
             self.look_at_the_clock()?;
             if is_last {
-                self.simulate(usize::MAX);
+                while !self.waiting.is_empty() {
+                    self.simulate(AT_ONCE);
+                    self.spare(&mut budget);
+                }
                 return self.seen();
             }
         }
@@ -157,6 +166,14 @@ impl Work {
         let now = most.min(self.waiting.len());
         for access in self.waiting.drain(..now) {
             self.estimator.access(&simulated(&access));
+        }
+    }
+
+    /// Makes the sample smaller if it costs too much and is large enough.
+    fn spare(&mut self, budget: &mut Budget) {
+        if budget.is_exceeded() && self.estimator.pages() >= ENOUGH_PAGES {
+            self.estimator.lower_rate();
+            budget.renew();
         }
     }
 
