@@ -1,4 +1,4 @@
-//! What `size` costs beside `run`: CPU time of the program and its children, and wall time, in pairs that take turns.
+//! Cost of `size` beside `run`: CPU time of the program and its children, and wall time, in pairs that take turns.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -68,7 +68,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// The answers of a budget where a thread runs and waits for so many milliseconds of each hundred.
+    /// The answers of a budget where a thread runs and waits for these milliseconds of each hundred.
     fn answers(ran: u64, waited: u64) -> Vec<bool> {
         let mut budget = Budget {
             debt: 0.0,
