@@ -55,16 +55,16 @@ pub(crate) const SIZING_FIELDS: [Field; 15] = fields! {
         |row| Value::ratio(row.sizing.fetched_pages.ratio_of(row.sizing.requested_pages)),
         "Pages that devices would deliver with that memory, readahead included, by requested pages; above 100 % if \
          readahead fetches in vain";
-    "size_miss_ratio_least", "MISS-LEAST%", [], Ratio, Gauge,
+    "size_least_miss_ratio", "MISS-LEAST%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.missed_range[0].ratio_of(row.sizing.requested_pages)),
         "Least size_miss_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
-    "size_miss_ratio_most", "MISS-MOST%", [], Ratio, Gauge,
+    "size_most_miss_ratio", "MISS-MOST%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.missed_range[1].ratio_of(row.sizing.requested_pages)),
         "Most size_miss_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
-    "size_fetched_ratio_least", "FETCH-LEAST%", [], Ratio, Gauge,
+    "size_least_fetched_ratio", "FETCH-LEAST%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.fetched_range[0].ratio_of(row.sizing.requested_pages)),
         "Least size_fetched_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
-    "size_fetched_ratio_most", "FETCH-MOST%", [], Ratio, Gauge,
+    "size_most_fetched_ratio", "FETCH-MOST%", [], Ratio, Gauge,
         |row| Value::ratio(row.sizing.fetched_range[1].ratio_of(row.sizing.requested_pages)),
         "Most size_fetched_ratio of the sizes nearby, where a few pages of room decide; absent elsewhere";
     "size_fetched_per_second_bytes", "FETCH/s", [], Bytes, Gauge,

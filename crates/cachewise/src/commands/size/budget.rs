@@ -98,6 +98,6 @@ mod tests {
 
     #[test]
     fn busy_machine_leaves_programs_less_and_so_the_simulation() {
-        assert_eq!(answers(4, 36), [false, false, false, true]);
+        assert_eq!(answers(4, 36), [false, false, true, true]);
     }
 }

@@ -441,12 +441,12 @@ mod tests {
         let curve = estimator.curve(None);
         assert!(curve.floor > Some(1.0), "{:?}", curve.floor);
         let text = first_reads(&curve);
-        assert!(text.starts_with("~100 % of 3 requested pages"), "{text}");
-        assert!(text.contains("deliver ~90 pages"), "{text}");
+        assert!(text.starts_with("~100.00 % of 3 requested pages"), "{text}");
+        assert!(text.contains("deliver ~96 pages"), "{text}");
         assert_eq!(
             by_requested(curve.floor),
-            "~30.00 pages for each requested one"
+            "~32.00 pages for each requested one"
         );
-        assert_eq!(by_requested(Some(0.25)), "~25 % of requested pages");
+        assert_eq!(by_requested(Some(0.25)), "~25.00 % of requested pages");
     }
 }
