@@ -205,12 +205,29 @@ ONCE int book_insert(struct task_state *state)
 			ADD(ledger, other_pages, pages);
 		return 0;
 	}
-	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch))
+	insert->key = key;
+	return 1;
+}
+
+/* Adds an insert to the read that it is for. Apart from book_insert, so that its stack is not added to that of a flush. */
+ONCE int open_insert(struct task_state *state)
+{
+	CURRENT(trusted, task);
+	struct address_space *mapping;
+	struct insert *insert;
+
+	if (!state)
+		return 0;
+	insert = &state->insert;
+	mapping = PLAIN(address_space, (void *)insert->target.mapping);
+	if (state->pending.mapping && !same_call(&state->pending, insert->target.mapping, insert->serial,
+						 insert->target.nr, state->epoch))
 		pending_flush_of(state);
 	if (!state->pending.mapping)
-		pending_open(state, inode, m, serial, nr, &key, task->ioac.rchar);
-	fetch_begins(state, state->insert.moment);
-	return 1;
+		pending_open(state, READ(mapping, host), insert->target.mapping, insert->serial, insert->target.nr,
+			     &insert->key, task->ioac.rchar);
+	fetch_begins(state, insert->moment);
+	return 0;
 }
 
 /* Counts pages that a task out of scope inserted into a file that has had a row. */
@@ -287,6 +304,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 			settle_read(state);
 		if (!book_insert(state))
 			return 0;
+		open_insert(state);
 		if (state->read_result.open)
 			settle_read(state);
 	}

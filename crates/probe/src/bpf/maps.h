@@ -141,6 +141,7 @@ struct insert {
 	u64 serial;
 	u64 moment; /* as moment_of() has it, for times */
 	u64 lo, hi, pages;
+	struct row_key key; /* of the read that it is for */
 };
 
 /* The request that an io_uring worker executes. */
