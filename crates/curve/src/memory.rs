@@ -26,8 +26,8 @@ pub(crate) fn is_in_grid(pages: u64, largest: u64) -> bool {
     let number = (pages - octave) / (octave / SIZES_PER_OCTAVE).max(1);
     match largest / pages {
         0..2 => true,
-        2..8 => number % 2 == 0,
-        8..64 => number % 4 == 0,
+        2..8 => number.is_multiple_of(2),
+        8..64 => number.is_multiple_of(4),
         _ => false,
     }
 }

@@ -65,7 +65,8 @@ pub fn predicted(load: &Load, limits: &[u64], folder: &Path) -> Outcome<Vec<Pred
     let group = Group::new(None)?;
     let json = curve_of(folder);
     let mut size = Command::new(env!("CARGO_BIN_EXE_cachewise"));
-    size.arg("size").arg("--cgroup").arg(&group.path);
+    size.args(["size", "--full-sample", "--cgroup"])
+        .arg(&group.path);
     for limit in limits {
         size.arg("--memory").arg(limit.to_string());
     }

@@ -57,6 +57,10 @@ pub struct Size {
     /// Policy of eviction to simulate.
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Evicts::Auto)]
     pub policy: Evicts,
+    /// Simulate all pages, up to 131,072, whatever CPU time that takes [default: a sample that takes at most a twentieth of
+    /// a CPU].
+    #[arg(long)]
+    pub full_sample: bool,
     /// Write a plot of the curve to this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

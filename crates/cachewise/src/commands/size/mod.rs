@@ -77,6 +77,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         &arguments.memory,
         arguments.warm_up.map(Period::get),
         arguments.policy.policy(&kernel)?,
+        arguments.full_sample,
     )?;
     let ended = match match &interrupt {
         Some(interrupt) => ControlFlow::Continue(watch(arguments, followed.as_ref(), interrupt)?),

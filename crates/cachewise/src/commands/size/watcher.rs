@@ -57,6 +57,8 @@ struct Work {
     waiting: VecDeque<cachewise_probe::Access>,
     estimator: Estimator,
     policy: Policy,
+    /// Whether the sample stays as large as memory allows, whatever CPU time it takes.
+    is_full: bool,
     /// Requested sizes, with the memory that each is of.
     given: Vec<(Given, Bytes)>,
     room: Room,
@@ -69,13 +71,14 @@ struct Work {
 }
 
 impl Watcher {
-    /// Starts to simulate the sizes of `memory` and those of the grid.
+    /// Starts to simulate the sizes of `memory` and those of the grid; `is_full`: whatever CPU time that takes.
     pub fn start(
         accesses: Accesses,
         mut room: Room,
         memory: &[Bytes],
         warm_up: Option<Duration>,
         policy: Policy,
+        is_full: bool,
     ) -> Result<Watcher> {
         let page = cachewise_sys::page_size();
         let mut estimator = Estimator::with_policy(page, Estimator::MAX_PAGES, policy);
@@ -93,6 +96,7 @@ impl Watcher {
             waiting: VecDeque::new(),
             estimator,
             policy,
+            is_full,
             given,
             room,
             page,
@@ -171,7 +175,7 @@ impl Work {
 
     /// Makes the sample smaller if it costs too much and is large enough.
     fn spare(&mut self, budget: &mut Budget) {
-        if budget.is_exceeded() && self.estimator.pages() >= ENOUGH_PAGES {
+        if !self.is_full && budget.is_exceeded() && self.estimator.pages() >= ENOUGH_PAGES {
             self.estimator.lower_rate();
             budget.renew();
         }
