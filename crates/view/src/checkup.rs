@@ -12,6 +12,7 @@ use crate::cell::{pad, width, wrapped};
 use crate::format::Format;
 use crate::json::{Object, to_text};
 use crate::metrics::Exposition;
+use crate::read_parts::read_bar;
 use crate::report::{closing, document};
 use crate::style::Style;
 use crate::{cell::Side, csv_text};
@@ -40,6 +41,7 @@ pub fn write_checkup(
     out.flush()
 }
 
+/// The findings of the watch, and the checks that are not sound; all checks where nothing was watched.
 fn text(checkup: &Checkup, style: Style) -> String {
     let head = format!(
         "{}, linux {}, {} pages",
@@ -48,31 +50,53 @@ fn text(checkup: &Checkup, style: Style) -> String {
         checkup.page_size,
     );
     let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
-    let names = checkup
-        .checks
-        .iter()
-        .map(|check| width(&escaped(&check.id)));
+    let Some((interval, diagnosis)) = &checkup.watched else {
+        checks(&mut text, checkup.checks.iter(), style);
+        return text;
+    };
+    let _ = writeln!(
+        text,
+        "watched for {:.1} s, counted by {}\n",
+        interval.elapsed.as_secs_f64(),
+        escaped(&interval.source.backend.name)
+    );
+    text += &closing::headline(diagnosis, style);
+    text += &read_bar(&interval.ledger, interval.page(), style);
+    if !diagnosis.findings.is_empty() {
+        text.push('\n');
+        text += &closing::findings(diagnosis, style);
+    }
+    text += &closing::lost(interval, style);
+    text += &closing::notes(interval);
+    let limited = || {
+        checkup
+            .checks
+            .iter()
+            .filter(|check| check.state != State::Ok)
+    };
+    checks(&mut text, limited(), style);
+    let (sound, all) = (
+        checkup.checks.len() - limited().count(),
+        checkup.checks.len(),
+    );
+    let summary =
+        format!("{sound} of {all} checks are ok: cachewise doctor --capabilities lists all");
+    let _ = writeln!(text, "\n{}", wrapped(&summary, style.width));
+    text
+}
+
+/// Checks under the names of their areas.
+fn checks<'a>(text: &mut String, checks: impl Iterator<Item = &'a Check> + Clone, style: Style) {
+    let names = checks.clone().map(|check| width(&escaped(&check.id)));
     let column = names.max().unwrap_or(0);
     let mut area = "";
-    for check in &checkup.checks {
+    for check in checks {
         if check.area != area {
             area = check.area;
             let _ = writeln!(text, "\n{}", style.bold(area));
         }
-        line(&mut text, check, column, style);
+        line(text, check, column, style);
     }
-    if let Some((interval, diagnosis)) = &checkup.watched {
-        let _ = writeln!(
-            text,
-            "\nwatched for {:.1} s, counted by {}",
-            interval.elapsed.as_secs_f64(),
-            escaped(&interval.source.backend.name)
-        );
-        text += &closing::findings(diagnosis, style);
-        text += &closing::lost(interval, style);
-        text += &closing::notes(interval);
-    }
-    text
 }
 
 fn line(text: &mut String, check: &Check, column: usize, style: Style) {
@@ -267,8 +291,31 @@ mod tests {
     }
 
     #[test]
-    fn text_shows_states_meanings_and_findings() {
+    fn text_begins_with_the_verdict_and_lists_checks_that_are_not_sound() {
         let text = written(Format::Table);
+        let order = [
+            "watched for 0.5 s",
+            "verdict: 1 note: /data/file (cold_start)\n",
+            "reads  ",
+            "findings\n",
+            "  missing  fentry  refused",
+            "how: nothing to do",
+            "1 of 2 checks are ok",
+        ];
+        let places: Vec<Option<usize>> = order.iter().map(|part| text.find(part)).collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?}: {text}"
+        );
+        assert!(!text.contains("  ok  "), "sound checks are counted: {text}");
+        assert!(!text.contains('\u{1b}'), "names are escaped: {text}");
+    }
+
+    #[test]
+    fn text_lists_all_checks_where_nothing_was_watched() {
+        let mut checkup = checkup();
+        checkup.watched = None;
+        let text = text(&checkup, Style::plain(80));
         assert!(
             text.contains("  ok       btf     there\n"),
             "a line each: {text}"
@@ -277,9 +324,6 @@ mod tests {
             text.contains("  missing  fentry  refused"),
             "with its state: {text}"
         );
-        assert!(text.contains("how: nothing to do"), "and the fix: {text}");
-        assert!(!text.contains('\u{1b}'), "names are escaped: {text}");
-        assert!(text.contains("findings\n"), "then the findings: {text}");
     }
 
     #[test]
