@@ -55,6 +55,14 @@ fn arguments() {
             .expect(2, "that is no time")
             .says("--seconds", "the message names the option");
     }
+    for none in [&["-d", "0"][..], &["--duration", "0"], &["--capabilities"]] {
+        let ended = Ended::of(&mut doctor(none)).expect(0, "nothing is watched");
+        let text = ended.out();
+        assert!(
+            text.contains("cachestat") && !text.contains("watched for"),
+            "{none:?}: {text}"
+        );
+    }
     Ended::of(&mut doctor(&["--setcap", "--check"])).expect(2, "one or the other");
     Ended::of(&mut doctor(&[
         "--seconds",

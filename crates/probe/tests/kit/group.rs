@@ -4,12 +4,16 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::image::remove_leftovers;
 use crate::problem::{Context, Result};
 
-/// The beginning of its name; the number of this process follows.
+/// The beginning of its name; the number of this process follows, and that of the group.
 const PREFIX: &str = "cachewise-test-";
+
+/// Groups that this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A group, removed when dropped.
 #[derive(Debug)]
@@ -46,7 +50,11 @@ impl Group {
         };
         remove_leftovers(&mount, PREFIX);
         let group = Group {
-            path: mount.join(format!("{PREFIX}{}-", std::process::id())),
+            path: mount.join(format!(
+                "{PREFIX}{}-{}",
+                std::process::id(),
+                MADE.fetch_add(1, Ordering::Relaxed)
+            )),
             limit,
             is_v1,
         };

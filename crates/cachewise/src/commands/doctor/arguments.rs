@@ -23,7 +23,7 @@ use crate::options::Output;
 )]
 pub struct Doctor {
     /// Time to watch, in seconds or with a unit: 0.5, 500ms, 1m; 0 skips watching.
-    #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = parse_time, allow_negative_numbers = true)]
+    #[arg(short, long, visible_short_alias = 'd', visible_alias = "duration", value_name = "TIME", default_value = "5", value_parser = parse_time, allow_negative_numbers = true)]
     pub seconds: Duration,
     /// Print what can be measured here, without watching, as with --seconds 0.
     #[arg(long, conflicts_with = "seconds")]
