@@ -7,6 +7,8 @@
 //!
 //! `cargo bench -p cachewise --bench size -- --cost` compares what `size` and `run` cost instead.
 //!
+//! All pages are simulated (`--full-sample`); `CACHEWISE_SIZE_SAMPLED=1`: the usual sample.
+//!
 //! `CACHEWISE_PLOT_DIR=PATH` draws the curve of each load there, with the counted points on it.
 //! `CACHEWISE_BENCH_DIR=PATH` keeps the data there for the next time. Differences may also be the machine's: a proactive
 //! reclaimer evicts pages that are not used for a while.

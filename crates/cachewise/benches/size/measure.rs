@@ -65,8 +65,10 @@ pub fn predicted(load: &Load, limits: &[u64], folder: &Path) -> Outcome<Vec<Pred
     let group = Group::new(None)?;
     let json = curve_of(folder);
     let mut size = Command::new(env!("CARGO_BIN_EXE_cachewise"));
-    size.args(["size", "--full-sample", "--cgroup"])
-        .arg(&group.path);
+    size.arg("size").arg("--cgroup").arg(&group.path);
+    if std::env::var_os("CACHEWISE_SIZE_SAMPLED").is_none() {
+        size.arg("--full-sample");
+    }
     for limit in limits {
         size.arg("--memory").arg(limit.to_string());
     }

@@ -304,7 +304,8 @@ fn real_limits(block: u64) {
     let sizes = PERCENT.map(|percent| FILE_PAGES * PAGE * percent / 100);
     let sizes = sizes.map(|size| size.to_string());
     evict(&file);
-    let mut arguments = vec!["--cgroup", text(watched.path()), "-o", "json"];
+    let mut arguments = vec!["--full-sample", "--cgroup", text(watched.path())];
+    arguments.extend(["-o", "json"]);
     for size in &sizes {
         arguments.extend(["--memory", size]);
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use cachewise_cli::output::{Sink, tell};
-use cachewise_curve::{Curve, Point};
+use cachewise_curve::{Curve, Estimator, Point};
 use cachewise_model::{Field, Labels, Ledger, Lost, Measured, NOT_APPLICABLE, Reason, Row, Sizing};
 use cachewise_units::{Bytes, PageSize, Pages, Ratio};
 use cachewise_view::{
@@ -154,9 +154,13 @@ impl<'a> Shown<'a> {
         }
         if curve.rate.share() < 1.0 {
             notes.push(format!(
-                "a sample of 1 in {:.0} pages was simulated; some {} different pages were in use",
+                "a sample of 1 in {:.0} pages was simulated; some {} different pages were in use{}",
                 1.0 / curve.rate.share(),
-                curve.footprint
+                curve.footprint,
+                match curve.footprint.0 <= Estimator::MAX_PAGES as u64 {
+                    true => "; --full-sample simulates all of them",
+                    false => "",
+                }
             ));
         }
         if self.seen.is_cold {
@@ -414,7 +418,7 @@ fn percent(ratio: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_curve::{Access, Estimator, Kind, Reader};
+    use cachewise_curve::{Access, Kind, Reader};
 
     use super::*;
 
