@@ -16,7 +16,7 @@ const RECENT_FILES: usize = 1024;
 /// Lengths of readahead that are counted separately, as exponents of two: longer ones make no difference.
 const WINDOWS: usize = 10;
 
-/// Of fewer pages the number in half of the sample says less than the rate does.
+/// Below this number of pages the rate estimates the footprint better than the count in half of the sample.
 const ENOUGH_PAGES: usize = 16384;
 
 /// Pages of a request that are simulated at once: a request without an end must not take memory without an end.

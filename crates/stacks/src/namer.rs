@@ -48,6 +48,18 @@ impl std::fmt::Debug for Unnamed {
 }
 
 impl Unnamed {
+    /// The number of stacks.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.stacks.len() as u64
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stacks.is_empty()
+    }
+
     /// The addresses of its calls.
     pub(crate) fn addresses(stacks: &[(Key, Sum)]) -> BTreeSet<Address> {
         let addresses = stacks.iter().flat_map(|(key, _)| key.addresses.iter());

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::{Kernel, Resource};
+use cachewise_view::share;
 
 /// A question, the command that answers it, and whether it needs root.
 struct Step {
@@ -97,25 +98,24 @@ fn now(memory: Option<f64>, io: Option<f64>, is_root: bool) -> String {
     let (Some(memory), Some(io)) = (memory, io) else {
         return "unknown, as this kernel has no pressure stall information (PSI)".to_owned();
     };
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     if memory >= NOTABLE {
         let command = with_rights("cachewise doctor", true, is_root);
         return format!(
             "tasks waited for memory in {} of the last 10 s: {command}",
-            percent(memory)
+            share(memory)
         );
     }
     if io >= NOTABLE {
         let command = with_rights("cachewise top", true, is_root);
         return format!(
             "tasks waited for storage in {} of the last 10 s: {command}",
-            percent(io)
+            share(io)
         );
     }
     format!(
         "tasks hardly wait for storage ({}) or memory ({}) on this machine",
-        percent(io),
-        percent(memory)
+        share(io),
+        share(memory)
     )
 }
 
@@ -130,19 +130,19 @@ mod tests {
                 Some(0.25),
                 Some(0.5),
                 true,
-                "tasks waited for memory in 25 % of the last 10 s: cachewise doctor",
+                "tasks waited for memory in 25.0 % of the last 10 s: cachewise doctor",
             ),
             (
                 Some(0.01),
                 Some(0.5),
                 false,
-                "tasks waited for storage in 50 % of the last 10 s: sudo cachewise top",
+                "tasks waited for storage in 50.0 % of the last 10 s: sudo cachewise top",
             ),
             (
                 Some(0.0),
                 Some(0.01),
                 true,
-                "tasks hardly wait for storage (1 %) or memory (0 %) on this machine",
+                "tasks hardly wait for storage (1.0 %) or memory (0.0 %) on this machine",
             ),
             (
                 None,

@@ -12,6 +12,8 @@ pub struct NamingThread {
     work: Option<(SyncSender<Unnamed>, Receiver<Stacks>)>,
     here: Namer,
     is_busy: bool,
+    /// Stacks that are under way.
+    given: u64,
 }
 
 impl NamingThread {
@@ -30,13 +32,19 @@ impl NamingThread {
             work: thread.ok().map(|_| (to, from)),
             here: Namer::new(Kernel::new()),
             is_busy: false,
+            given: 0,
         }
     }
 
     /// The stacks that were named since; with `wait` also those that are under way. None are under way afterwards, unless
     /// [`NamingThread::is_busy`].
-    pub fn take(&mut self, wait: bool) -> Option<Stacks> {
-        let (_, from) = self.work.as_ref().filter(|_| self.is_busy)?;
+    ///
+    /// # Errors
+    /// The thread has panicked: the number of stacks that are lost with it.
+    pub fn take(&mut self, wait: bool) -> Result<Option<Stacks>, u64> {
+        let Some((_, from)) = self.work.as_ref().filter(|_| self.is_busy) else {
+            return Ok(None);
+        };
         let named = match wait {
             true => from.recv().map_err(|_| TryRecvError::Disconnected),
             false => from.try_recv(),
@@ -44,14 +52,13 @@ impl NamingThread {
         match named {
             Ok(named) => {
                 self.is_busy = false;
-                Some(named)
+                Ok(Some(named))
             }
-            Err(TryRecvError::Empty) => None,
-            // It has panicked.
+            Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
                 self.is_busy = false;
                 self.work = None;
-                None
+                Err(self.given)
             }
         }
     }
@@ -65,9 +72,10 @@ impl NamingThread {
         let Some((to, _)) = &self.work else {
             return Some(self.here.name(unnamed));
         };
+        let given = unnamed.len();
         match to.send(unnamed) {
             Ok(()) => {
-                self.is_busy = true;
+                (self.is_busy, self.given) = (true, given);
                 None
             }
             Err(unsent) => {

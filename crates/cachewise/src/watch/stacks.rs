@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Interval, Lost};
+use cachewise_model::{Interval, Lost, Stacks as NamedStacks};
 use cachewise_probe::{Error, Probe, RingWaiter, StackRecord, Stacks};
 use cachewise_stacks::{Collector, Namer};
 
@@ -46,7 +46,7 @@ pub struct StackWatcher {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     work: Arc<Mutex<Work>>,
-    /// Of a watch. A run names its stacks at its end.
+    /// Names the stacks of a watch; a run names its own at its end.
     names: Option<NamingThread>,
 }
 
@@ -91,7 +91,8 @@ impl StackWatcher {
             return Err(ended_early());
         }
         let names = self.names.get_or_insert_with(NamingThread::start);
-        let mut stacks = names.take(wait).unwrap_or_default();
+        let named = names.take(wait);
+        let mut stacks = taken(interval, named).unwrap_or_default();
         let mut work = locked(&self.work);
         work.empty()?;
         work.collector.take_rest(&probe.stack_rest()?);
@@ -100,7 +101,10 @@ impl StackWatcher {
             // While the others are named, stacks are taken.
             drop(work);
             let named = names.give(unnamed);
-            let named = named.or_else(|| names.take(wait));
+            let named = match named {
+                Some(named) => Some(named),
+                None => taken(interval, names.take(wait)),
+            };
             stacks.append(named.unwrap_or_default());
             note_lost(interval, lost);
         }
@@ -146,6 +150,14 @@ fn run(waiter: &RingWaiter, work: &Mutex<Work>, stop: &AtomicBool) -> Result<(),
         locked(work).empty()?;
     }
     Ok(())
+}
+
+/// Named stacks; those that a thread took with it are lost.
+fn taken(interval: &mut Interval, named: Result<Option<NamedStacks>, u64>) -> Option<NamedStacks> {
+    named.unwrap_or_else(|lost| {
+        note_lost(interval, lost);
+        None
+    })
 }
 
 fn note_lost(interval: &mut Interval, lost: u64) {

@@ -60,7 +60,7 @@ impl Scratch {
     }
 }
 
-/// As many random bytes as a file of this size has, 1 MiB at most; files of another size have others.
+/// Random bytes for a file of this size, at most 1 MiB of them; the size is the seed.
 fn random_block(bytes: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes;
     let mut block = vec![0; bytes.next_multiple_of(8).clamp(8, 1 << 20) as usize];
