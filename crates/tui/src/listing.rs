@@ -40,6 +40,8 @@ pub struct Listing {
     pub only_active: bool,
     /// Whether it is a tree.
     pub is_tree: bool,
+    /// Whether processes that have ended share a line for each command. For a screen: rows that are written are all there.
+    pub folds_ended: bool,
     items: Vec<Item>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
@@ -67,6 +69,7 @@ impl Listing {
             filter: None,
             only_active: false,
             is_tree: false,
+            folds_ended: true,
             items: Vec::new(),
             nodes: Vec::new(),
             lines: Vec::new(),
@@ -163,7 +166,7 @@ impl Listing {
             .collect();
         self.nodes = match self.is_tree {
             true => tree(self.kind, &self.items, &shown),
-            false => list(self.kind, &self.items, &shown),
+            false => list(&self.items, &shown, self.folds_ended),
         };
         let mut lines = Vec::with_capacity(self.nodes.len());
         let order = RowOrder::for_listing(self);
@@ -404,6 +407,7 @@ pub fn arranged(
     });
     let mut listing = Listing::new(kind, columns.into_iter().collect());
     listing.filter = filter.cloned();
+    listing.folds_ended = false;
     listing.fill(items(kind, interval));
     let places: Vec<usize> = listing
         .lines

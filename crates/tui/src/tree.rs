@@ -47,11 +47,11 @@ fn plain(items: &[Item], shown: &[usize]) -> Vec<Node> {
         .collect()
 }
 
-/// A list. Processes that have ended are under one node for each command, if there are several.
+/// A list. If asked for, processes that have ended are under one node for each command, if there are several.
 #[must_use]
-pub fn list(kind: ViewKind, items: &[Item], shown: &[usize]) -> Vec<Node> {
+pub fn list(items: &[Item], shown: &[usize], folds_ended: bool) -> Vec<Node> {
     let mut nodes = plain(items, shown);
-    if kind != ViewKind::Process {
+    if !folds_ended {
         return nodes;
     }
     let mut ended: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

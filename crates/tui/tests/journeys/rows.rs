@@ -1,7 +1,7 @@
 //! Order, filter, and selection of rows; by keys and by mouse.
 
-use cachewise_model::Exit;
-use cachewise_tui::{Filter, ViewKind};
+use cachewise_model::{Counter, Exit, Row};
+use cachewise_tui::{Filter, ViewKind, arranged};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::hand_made::*;
@@ -266,5 +266,27 @@ fn processes_that_ended_share_a_row_for_each_command() {
     assert!(
         view.shows("- dd x3 (ended)") && view.row(2).contains("2002"),
         "Enter unfolds them too: {view}"
+    );
+}
+
+#[test]
+fn written_rows_have_each_process_that_ended() {
+    let mut interval = busy(1);
+    for pid in 2001..=2003 {
+        let mut ended = process(pid, 1001, "dd", "/", reads(1000, 1000));
+        ended.exit = Exit::Code(0);
+        interval.processes.push(ended);
+    }
+    let requested = |rows: &[Row]| -> u64 {
+        let of_row = |row: &Row| row.ledger.get(Counter::ReadRequestedPages).exact();
+        rows.iter().filter_map(of_row).sum()
+    };
+    let running = arranged(ViewKind::Process, &busy(1), None, None);
+    let all = arranged(ViewKind::Process, &interval, None, None);
+    assert_eq!(all.len(), running.len() + 3, "a row for each");
+    assert_eq!(
+        requested(&all),
+        requested(&running) + 3000,
+        "with its reads"
     );
 }
