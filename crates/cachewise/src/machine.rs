@@ -72,6 +72,7 @@ pub fn why_no_probe(error: Error) -> String {
             format!("allow more open files than {limit} (ulimit -n {ENOUGH_FILES})")
         }
         _ if error.lacks_bpf() => format!("it needs {BPF}"),
+        _ if error.lacks_memory() => more_memory(),
         (_, ErrorKind::Denied) => what_lets_in().into(),
         (_, ErrorKind::Unsupported) => {
             "use Linux 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows the kernel's message".into()
@@ -85,6 +86,22 @@ pub fn why_no_probe(error: Error) -> String {
         _ => explain(&anyhow::Error::from(error)),
     };
     format!("{why}; for exact numbers {way_out}")
+}
+
+/// The fix if there is no memory for the probe's tables, which are charged to the control group of this process.
+fn more_memory() -> String {
+    let kernel = Kernel::new();
+    let own = kernel.cgroup_of(std::process::id()).ok().flatten();
+    let limit = own.and_then(|group| kernel.memory_limit(&group).ok().flatten());
+    match limit {
+        Some(limit) => format!(
+            "start it outside of this control group, and only the command in the group, or raise {} (now {}): the tables \
+             are charged to the group of cachewise; a smaller --max-rows takes less",
+            escaped(&limit.path),
+            limit.bytes
+        ),
+        None => "free some memory; a smaller --max-rows takes less".into(),
+    }
 }
 
 /// The capabilities that this process lacks to load the probe's programs; `None`: it has them, or is not able to look.

@@ -134,4 +134,11 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether the kernel had no memory for tables or programs: the machine's is short, or the control group's, to which
+    /// they are charged.
+    #[must_use]
+    pub fn lacks_memory(&self) -> bool {
+        matches!(self, Error::Refused { source, .. } if source.0.kind() == libbpf_rs::ErrorKind::OutOfMemory)
+    }
 }

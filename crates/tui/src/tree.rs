@@ -47,7 +47,7 @@ fn plain(items: &[Item], shown: &[usize]) -> Vec<Node> {
         .collect()
 }
 
-/// A list. If asked for, processes that have ended are under one node for each command, if there are several.
+/// A list. With `folds_ended`, processes that have ended are under one node for each command, if there are several.
 #[must_use]
 pub fn list(items: &[Item], shown: &[usize], folds_ended: bool) -> Vec<Node> {
     let mut nodes = plain(items, shown);

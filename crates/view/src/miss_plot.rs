@@ -58,14 +58,15 @@ fn drawn(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
+    title(&root, lines)?;
     let largest = marks.iter().map(|mark| mark.size).fold(size, f64::max);
+    // In the unit of the largest size: the numbers at the axis are round in it.
+    let unit = 1024_f64.powi((largest.log2() / 10.0) as i32);
+    let largest = largest / unit;
     let high = ratio * 1.05;
     let mut chart = ChartBuilder::on(&root)
-        .caption(
-            "pages from devices, by size of the page cache",
-            ("sans-serif", 18),
-        )
         .margin(12)
+        .margin_top(44)
         .x_label_area_size(44)
         .y_label_area_size(64)
         .right_y_label_area_size(if seconds.is_some() { 64 } else { 0 })
@@ -75,7 +76,7 @@ fn drawn(
         .configure_mesh()
         .x_desc("page cache")
         .y_desc("% of requested pages")
-        .x_label_formatter(&|size| Bytes(*size as u64).to_string())
+        .x_label_formatter(&|size| Bytes((*size * unit) as u64).to_string())
         .y_label_formatter(&|ratio| percent(*ratio))
         .max_light_lines(1)
         .draw()?;
@@ -88,8 +89,9 @@ fn drawn(
     }
     let gray = RGBColor(120, 120, 120);
     for (number, mark) in marks.iter().enumerate() {
+        let size = mark.size / unit;
         chart.draw_series(DashedLineSeries::new(
-            [(mark.size, 0.0), (mark.size, high)],
+            [(size, 0.0), (size, high)],
             5,
             4,
             gray.stroke_width(1),
@@ -97,31 +99,41 @@ fn drawn(
         let style = ("sans-serif", 13).into_font().color(&gray);
         // Names of neighbours below each other.
         let height = high * (0.97 - 0.05 * (number % 4) as f64);
-        let place = (mark.size + largest * 0.005, height);
+        let place = (size + largest * 0.005, height);
         chart.draw_series([Text::new(mark.name.clone(), place, style)])?;
     }
     for (line, color) in lines.iter().zip(COLORS.iter().cycle()) {
-        let color = *color;
-        chart
-            .draw_series(LineSeries::new(
-                line.points.iter().copied(),
-                color.stroke_width(2),
-            ))?
-            .label(line.name.clone())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], color.stroke_width(2)));
+        let points = line.points.iter();
+        chart.draw_series(LineSeries::new(
+            points.map(|(size, ratio)| (size / unit, *ratio)),
+            color.stroke_width(2),
+        ))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .margin(12)
-        .legend_area_size(32)
-        .label_font(("sans-serif", 14))
-        .background_style(WHITE.mix(0.9))
-        .border_style(gray)
-        .draw()?;
     root.present()?;
     drop(chart);
     drop(root);
+    Ok(())
+}
+
+/// The title, and on its right the names of the lines, above the plot: within, they would hide marks or curves.
+fn title(
+    root: &DrawingArea<SVGBackend, plotters::coord::Shift>,
+    lines: &[PlotLine],
+) -> Result<(), Box<dyn std::error::Error>> {
+    /// Room for the name of a line, and for a piece of it.
+    const ROOM: (i32, i32) = (210, 24);
+    let text = "pages from devices, by size of the page cache";
+    root.draw(&Text::new(text, (64, 14), ("sans-serif", 18)))?;
+    let mut x = WIDTH as i32 - ROOM.0 * lines.len() as i32;
+    for (line, color) in lines.iter().zip(COLORS.iter().cycle()) {
+        root.draw(&PathElement::new(
+            [(x, 24), (x + ROOM.1, 24)],
+            color.stroke_width(2),
+        ))?;
+        let name = (x + ROOM.1 + 8, 16);
+        root.draw(&Text::new(line.name.clone(), name, ("sans-serif", 14)))?;
+        x += ROOM.0;
+    }
     Ok(())
 }
 

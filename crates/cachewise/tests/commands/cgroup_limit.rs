@@ -11,6 +11,10 @@ pub fn trials() -> Vec<Trial> {
         needs_root("command::moves_into_a_group", moves_into_a_group),
         needs_root("follow::the_group_of_the_process", follows_into_a_group),
         needs_root("estimates::our_own_group", without_a_probe),
+        needs_root(
+            "estimates::group_without_room_for_the_tables_is_named",
+            no_room,
+        ),
     ]
 }
 
@@ -136,4 +140,33 @@ fn without_a_probe() {
         report.json["backend"]
     );
     limited.is_in(&report, "our own group is that of the command");
+}
+
+/// The tables take more than this.
+const NO_ROOM: u64 = 24 << 20;
+
+fn no_room() {
+    let Some(limited) = Limited::new() else {
+        return;
+    };
+    limited
+        .inner
+        .limit_memory(NO_ROOM)
+        .expect("as the group above");
+    let group = text(limited.inner.path());
+    let within = "echo $$ >\"$1\"/cgroup.procs && exec \"$2\" run -- true";
+    let program = env!("CARGO_BIN_EXE_cachewise");
+    let mut command = Command::new("sh");
+    Ended::of(command.args(["-c", within, "sh", group, program]))
+        .expect(0, "the command runs")
+        .says(group, "the group and")
+        .says("24.0 MiB", "its limit are named")
+        .says("start it outside of this control group", "with a way out");
+    // The way out.
+    let alone = "echo $$ >\"$1\"/cgroup.procs && exec true";
+    let report = report_of(&[], ["sh", "-c", alone, "sh", group]);
+    assert_eq!(
+        report.json["backend"]["exact"], true,
+        "the counts are exact"
+    );
 }

@@ -30,6 +30,7 @@ mod names;
 mod nothing_left;
 mod order;
 mod output;
+mod pictures;
 mod pid_namespace;
 mod process_limit;
 mod recipes;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         nothing_left,
         order,
         output,
+        pictures,
         pid_namespace,
         process_limit,
         recipes,

@@ -237,10 +237,15 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Starts it.
+    /// Starts a reader of this file.
     pub fn with(file: &Path) -> Busy {
+        Busy::of(Reader::of(file))
+    }
+
+    /// Has this reader read.
+    pub fn of(mut reader: Reader) -> Busy {
         let stop = Arc::new(AtomicBool::new(false));
-        let (mut reader, until) = (Reader::of(file), Arc::clone(&stop));
+        let until = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
             while !until.load(Ordering::Relaxed) {
                 reader.read();

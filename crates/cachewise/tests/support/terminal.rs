@@ -2,24 +2,36 @@
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 use super::command::until;
 use super::siblings::PROGRAM;
 
+/// Output of a command, with the time since its start.
+pub type Written = Vec<(Duration, Vec<u8>)>;
+
 /// A command on a terminal of its own, and what is on the screen.
 pub struct OnTerminal {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     keyboard: Box<dyn Write + Send>,
     screen: Arc<Mutex<vt100::Parser>>,
+    written: Arc<Mutex<Written>>,
     _master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
 impl OnTerminal {
-    /// Starts it.
+    /// Starts the program on a terminal of 30 lines of 140 columns.
     pub fn of(arguments: &[&str], term: &str) -> OnTerminal {
-        let (rows, cols) = (30, 140);
+        let mut command = CommandBuilder::new(PROGRAM);
+        command.args(arguments);
+        command.env("TERM", term);
+        OnTerminal::of_size(command, 30, 140)
+    }
+
+    /// Starts a command on a terminal of this size.
+    pub fn of_size(mut command: CommandBuilder, rows: u16, cols: u16) -> OnTerminal {
         let size = PtySize {
             rows,
             cols,
@@ -28,29 +40,31 @@ impl OnTerminal {
         let pair = native_pty_system()
             .openpty(size)
             .expect("there are pseudo-terminals");
-        let mut command = CommandBuilder::new(PROGRAM);
-        command.args(arguments);
-        command.env("TERM", term);
         command.env("LC_ALL", "C.UTF-8");
+        let started = Instant::now();
         let child = pair
             .slave
             .spawn_command(command)
             .expect("it can be started");
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 0)));
+        let written = Arc::new(Mutex::new(Written::new()));
         let mut reader = pair.master.try_clone_reader().expect("it can be read");
-        let seen = Arc::clone(&screen);
+        let (seen, kept) = (Arc::clone(&screen), Arc::clone(&written));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
-                seen.lock()
-                    .expect("nobody panics with it")
-                    .process(&bytes[..read]);
+                let bytes = &bytes[..read];
+                let mut kept = kept.lock().expect("nobody panics with it");
+                kept.push((started.elapsed(), bytes.to_vec()));
+                drop(kept);
+                seen.lock().expect("nobody panics with it").process(bytes);
             }
         });
         OnTerminal {
             child,
             keyboard: pair.master.take_writer().expect("it is taken once"),
             screen,
+            written,
             _master: pair.master,
         }
     }
@@ -62,6 +76,27 @@ impl OnTerminal {
             .expect("nobody panics with it")
             .screen()
             .contents()
+    }
+
+    /// The screen as it is now.
+    pub fn screen(&self) -> vt100::Screen {
+        let screen = self.screen.lock().expect("nobody panics with it");
+        screen.screen().clone()
+    }
+
+    /// All that it wrote so far.
+    pub fn written(&self) -> Written {
+        self.written.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Waits until nothing more comes.
+    pub fn until_still(&self) {
+        const MOMENT: Duration = Duration::from_millis(100);
+        until("it has written all", || {
+            let before = self.written().len();
+            std::thread::sleep(MOMENT);
+            (self.written().len() == before).then_some(())
+        });
     }
 
     /// Waits until this is on the screen.

@@ -17,14 +17,14 @@ mod access;
 mod agreement;
 mod blind;
 mod browser;
-mod chromium;
+pub mod chromium;
 mod counted;
 mod evictions;
 mod http;
 mod losses;
 mod refused;
 mod settings;
-mod site;
+pub mod site;
 mod written;
 
 use crate::support::{Trial, trials};
