@@ -109,27 +109,40 @@ impl Interval {
         }
     }
 
-    /// Page cache that all readers of a file can keep: that of the reader with the least room.
+    /// Page cache that all readers of a file can keep: that of the reader with the least room. Unknown if uses are not
+    /// kept and no group is certain to be a reader.
     #[must_use]
     pub fn room_for_file(&self, file: usize) -> Room<'_> {
         let readers = self.reader_groups(file).into_iter();
+        let has_groups = self.uses.is_empty() && !self.cgroups.is_empty();
         readers
             .map(|group| self.room_of(group))
             .reduce(tighter)
-            .unwrap_or_else(|| self.room_of_machine())
+            .unwrap_or_else(|| match has_groups {
+                true => Room {
+                    bytes: Measured::unknown(Reason::ReadersNotKept),
+                    limited: None,
+                },
+                false => self.room_of_machine(),
+            })
     }
 
-    /// The groups of a file's readers. Where uses are not kept, groups that fetched as much as half
-    /// of it may have read it.
+    /// The groups of a file's readers. Where uses are not kept, the group that fetched most of the file, if it is certain:
+    /// all others together fetched less than half as much as was fetched of the file.
     #[must_use]
     pub fn reader_groups(&self, file: usize) -> Vec<&str> {
         let mut groups: Vec<&str> = if self.uses.is_empty() {
-            let least = self.files.get(file).map_or(0, |file| fetched(&file.ledger)) / 2;
-            let active = self.cgroups.iter().filter(|group| {
-                let fetched = fetched(&group.ledger);
-                fetched > 0 && fetched >= least
+            let of_file = self.files.get(file).map_or(0, |file| fetched(&file.ledger));
+            let all: u64 = self
+                .cgroups
+                .iter()
+                .map(|group| fetched(&group.ledger))
+                .sum();
+            let certain = self.cgroups.iter().filter(|group| {
+                let others = all - fetched(&group.ledger);
+                others < of_file.div_ceil(2)
             });
-            active
+            certain
                 .filter_map(|group| group.path.as_ref().known())
                 .map(String::as_str)
                 .collect()
@@ -282,6 +295,17 @@ mod tests {
             "by what they fetched"
         );
         assert_eq!(interval.room_for_file(0).bytes, Measured::Exact(64 * MIB));
+        interval.cgroups[1].ledger.set(ReadMissedPages, 500);
+        assert_eq!(
+            interval.reader_groups(0),
+            [""; 0],
+            "half of the file may be of the other one"
+        );
+        assert_eq!(
+            interval.room_for_file(0).bytes,
+            Measured::unknown(Reason::ReadersNotKept),
+            "so nothing is said about memory"
+        );
         let mut process = sample::process(7, &[]);
         process.cgroup = Measured::Exact("/large".into());
         interval.processes.push(process);

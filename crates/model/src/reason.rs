@@ -378,6 +378,8 @@ reasons! {
     LimitNotRead, "limit_not_read", "the control group's limit cannot be read";
     /// The group's files cannot be read.
     GroupNotRead, "group_not_read", "the group's files could not be read";
+    /// `run`, `doctor` and `top` know who used a file; recordings and `serve` keep sums of each.
+    ReadersNotKept, "readers_not_kept", "which groups read the file is not kept";
     /// Control groups of version 1 and 2 report different figures.
     NotInThisVersion, "not_in_this_version", "this version of control groups does not report it";
     /// Use control groups of version 2.

@@ -88,9 +88,13 @@ pub(super) fn limit_text(group: &CgroupRow) -> String {
 
 /// The fix for a room that is too small: the limit to raise, or memory to add.
 pub(super) fn more_memory(room: &Room<'_>) -> String {
-    match room.limited {
-        Some(group) => format!("raise {}", limit_text(group)),
-        None => "add memory".to_owned(),
+    match (room.limited, room.bytes.known()) {
+        (Some(group), _) => format!("raise {}", limit_text(group)),
+        (None, Some(_)) => "add memory".to_owned(),
+        // Of the machine or of a group: it is not known which one limits the readers.
+        (None, None) => {
+            "add memory, or raise the memory limit of the control group that reads it".to_owned()
+        }
     }
 }
 
