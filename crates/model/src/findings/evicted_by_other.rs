@@ -3,6 +3,7 @@
 
 use super::blame::{Blame, blames, refaults};
 use super::heaviest::NAMED;
+use super::named::with_others;
 use crate::finding::{Finding, Severity, SubjectKind};
 use crate::interval::Interval;
 use crate::value::{Datum, Value};
@@ -57,11 +58,7 @@ fn of_blame(interval: &Interval, blame: &Blame<'_>) -> Option<Finding> {
     if !blame.rows.is_empty() {
         figures.push(("inserted_pages", blame.inserted().pages()));
     }
-    let pids = match blame.processes.max(blame.rows.len()) {
-        0 | 1 => pid.to_string(),
-        2 => format!("{pid} and 1 other process"),
-        many => format!("{pid} and {} other processes", many - 1),
-    };
+    let pids = with_others(pid, blame.processes.max(blame.rows.len()) as u64);
     let lost = match paths.len() {
         0 | 1 => String::new(),
         _ => format!("; files that lose pages: {}", paths.join(", ")),

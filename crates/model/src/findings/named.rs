@@ -37,6 +37,15 @@ pub(super) fn name(interval: &Interval, findings: &mut [Finding]) {
     }
 }
 
+/// A process, and how many others are like it; `all` has both.
+pub(super) fn with_others(pid: u32, all: u64) -> String {
+    match all {
+        0 | 1 => pid.to_string(),
+        2 => format!("{pid} and 1 other process"),
+        all => format!("{pid} and {} other processes", all - 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
