@@ -4,15 +4,15 @@ use clap::Args;
 
 use crate::target::Target;
 
-const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics; markdown of try and report --compare), FILE, or FORMAT=FILE; for FILE alone, its extension \
-    selects the format: .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics, else table";
+const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics, markdown), FILE, or FORMAT=FILE; repeat for several files; for FILE alone, its \
+    extension selects the format: .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics, .md, else table";
 
 /// Destination and format of the output.
 #[derive(Debug, Args)]
 pub struct Output {
-    /// Format, file, or both.
+    /// Format, file, or both, for each target.
     #[arg(short, long, value_name = "TARGET", help = OUTPUT_HELP)]
-    pub output: Option<Target>,
+    pub output: Vec<Target>,
     /// Same as -o json; `run` writes it to standard error, mixed with that of the program: prefer -o FILE.json.
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
@@ -25,7 +25,7 @@ impl Output {
     /// A table, written to the default destination of the command.
     pub fn usual() -> Output {
         Output {
-            output: None,
+            output: Vec::new(),
             json: false,
             color: Color::Auto,
         }

@@ -27,6 +27,7 @@ pub mod output;
 pub mod settings;
 pub mod sibling;
 pub mod signals;
+pub mod sinks;
 mod target;
 pub mod tools;
 mod whole_file;

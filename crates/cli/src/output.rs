@@ -5,13 +5,13 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
-use cachewise_view::{Format, RowOptions, Style};
+use cachewise_view::{Format, Markdown, RowOptions, Style, Tables};
 use rustix::termios::tcgetwinsize;
 
-use crate::arguments::{Color, Output};
+use crate::arguments::Color;
 use crate::host;
 use crate::target::{Ending, Target};
 use crate::whole_file::Replaced;
@@ -89,36 +89,26 @@ pub struct Sink {
     pub style: Style,
     /// Whether it is a terminal.
     pub is_terminal: bool,
-    /// Whether tables are written as Markdown.
-    pub is_markdown: bool,
     name: String,
     writer: Box<dyn Write>,
+    /// Text is written as Markdown.
+    markdown: Option<Markdown>,
     /// The file that what is written is going to be.
     replaced: Option<Replaced>,
 }
 
 impl Sink {
-    /// Opens the target for what is written as it comes, before anything is done: a file that cannot be made should
-    /// not cost a run.
-    pub fn open(output: &Output, stream: Stream) -> Result<Self> {
-        refuse_markdown(output)?;
-        Sink::with(output, stream, |path| Ok((File::create(path)?, None)))
+    /// Opens a target for what is written as it comes.
+    pub(crate) fn open(target: Target, color: Color, stream: Stream) -> Result<Self> {
+        Sink::with(target, color, stream, |path| {
+            Ok((File::create(path)?, None))
+        })
     }
 
-    /// As [`open_whole`](Self::open_whole), for a command that also writes Markdown.
-    pub fn open_document(output: &Output, stream: Stream) -> Result<Self> {
-        Sink::whole(output, stream)
-    }
-
-    /// Opens the target for what is of use only as a whole: a file takes its place, and another's, with
+    /// Opens a target for what is of use only as a whole: a file takes its place, and another's, with
     /// [`keep`](Self::keep).
-    pub fn open_whole(output: &Output, stream: Stream) -> Result<Self> {
-        refuse_markdown(output)?;
-        Sink::whole(output, stream)
-    }
-
-    fn whole(output: &Output, stream: Stream) -> Result<Self> {
-        Sink::with(output, stream, |path| match Replaced::begin(path)? {
+    pub(crate) fn open_whole(target: Target, color: Color, stream: Stream) -> Result<Self> {
+        Sink::with(target, color, stream, |path| match Replaced::begin(path)? {
             Some(replaced) => Ok((replaced.draft.try_clone()?, Some(replaced))),
             None => Ok((File::create(path)?, None)),
         })
@@ -126,25 +116,27 @@ impl Sink {
 
     /// Marks the output as complete.
     pub fn keep(mut self) -> Result<()> {
-        let kept = self.writer.flush().and_then(|()| match self.replaced {
+        let kept = self.end_markdown().and_then(|()| self.writer.flush());
+        let kept = kept.and_then(|()| match self.replaced {
             Some(replaced) => replaced.finish(),
             None => Ok(()),
         });
         kept.with_context(|| format!("cannot write to {}", self.name))
     }
 
+    fn end_markdown(&mut self) -> io::Result<()> {
+        match &mut self.markdown {
+            Some(markdown) => self.writer.write_all(markdown.end().as_bytes()),
+            None => Ok(()),
+        }
+    }
+
     fn with(
-        output: &Output,
+        target: Target,
+        color: Color,
         stream: Stream,
         make: impl FnOnce(&Path) -> io::Result<(File, Option<Replaced>)>,
     ) -> Result<Self> {
-        let format = if output.json {
-            Format::Json
-        } else {
-            Format::Table
-        };
-        let target = output.output.clone();
-        let target = target.unwrap_or(Target::new(format, None, Ending::Clear));
         if let Target {
             file: Some(path),
             ending: Ending::Unknown,
@@ -167,26 +159,37 @@ impl Sink {
             None => (stream.name().into(), stream.width(), stream.writer()),
         };
         let is_terminal = width.is_some();
-        let color = match output.color {
-            _ if target.is_markdown => false,
+        let color = match color {
+            // Markdown shows what is bold.
+            _ if target.is_markdown => true,
             Color::Always => true,
             Color::Never => false,
             Color::Auto => {
                 is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
             }
         };
+        let tables = match (target.is_markdown, is_terminal) {
+            (true, _) => Tables::Markdown,
+            (false, true) => Tables::Fitted,
+            (false, false) => Tables::Whole,
+        };
         let style = Style {
             color,
-            width: width.unwrap_or(PLAIN_WIDTH),
-            ascii: !has_utf8(),
+            width: match tables {
+                // Lines are broken where they are read.
+                Tables::Markdown => usize::MAX,
+                _ => width.unwrap_or(PLAIN_WIDTH),
+            },
+            ascii: !target.is_markdown && !has_utf8(),
+            tables,
         };
         Ok(Sink {
             format: target.format,
             style,
-            is_terminal,
-            is_markdown: target.is_markdown,
+            is_terminal: is_terminal && !target.is_markdown,
             name,
             writer,
+            markdown: target.is_markdown.then(Markdown::default),
             replaced,
         })
     }
@@ -225,15 +228,6 @@ pub fn has_utf8() -> bool {
     })
 }
 
-fn refuse_markdown(output: &Output) -> Result<()> {
-    match &output.output {
-        Some(target) if target.is_markdown => {
-            bail!("this command does not write Markdown; `cachewise try` and `report --compare` do")
-        }
-        _ => Ok(()),
-    }
-}
-
 impl std::fmt::Debug for Sink {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -246,7 +240,12 @@ impl std::fmt::Debug for Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
+        let Some(markdown) = &mut self.markdown else {
+            return self.writer.write(bytes);
+        };
+        let text = markdown.push(&String::from_utf8_lossy(bytes));
+        self.writer.write_all(text.as_bytes())?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -62,9 +62,12 @@ impl FromStr for Target {
                 return Ok(Target::markdown((file != "-").then(|| file.into())));
             }
             Some((name, file)) if !name.contains('/') => {
-                let format = name.parse::<Format>().map_err(|error| error.to_string())?;
+                let format = name
+                    .parse::<Format>()
+                    .map_err(|error| format!("{error}, {MARKDOWN}"))?;
                 (format, file, Ending::Clear)
             }
+            _ if is_markdown_file(text) => return Ok(Target::markdown(Some(text.into()))),
             _ => {
                 let (format, ending) = of_file(Path::new(text))?;
                 (format, text, ending)
@@ -76,6 +79,12 @@ impl FromStr for Target {
         let file = (file != "-").then(|| PathBuf::from(file));
         Ok(Target::new(format, file, ending))
     }
+}
+
+/// Whether the file's name is that of a file in Markdown.
+fn is_markdown_file(text: &str) -> bool {
+    let ending = Path::new(text).extension();
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
 }
 
 /// The format that a file's name ends in; nothing if the ending is not one of a format's.
@@ -99,7 +108,7 @@ fn of_file(file: &Path) -> Result<(Format, Ending), String> {
         (None, None) if file.components().count() > 1 => Ok((Format::Table, Ending::Clear)),
         // A bare word that is no format is more likely a mistyped format than a file.
         (None, None) => Err(format!(
-            "neither a format ({}) nor a file with an ending; for a file of this name write table={}",
+            "neither a format ({}, {MARKDOWN}) nor a file with an ending; for a file of this name write table={}",
             Format::NAMES.join(", "),
             escaped(file)
         )),
@@ -163,6 +172,7 @@ mod tests {
         let both = target("markdown=a.md");
         assert_eq!(both.file, Some("a.md".into()), "and a file");
         assert!(both.is_markdown && target("markdown=-").file.is_none());
+        assert!(target("ticket.md").is_markdown, "by its ending");
         assert!(!target("table=markdown").is_markdown, "a file of this name");
         assert!("markdown=".parse::<Target>().is_err(), "no file after =");
     }

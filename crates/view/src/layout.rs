@@ -6,7 +6,8 @@
 use cachewise_model::Field;
 
 use crate::cell::{LEAST_WIDTH, Side, cut, pad, shortened, width};
-use crate::style::Style;
+use crate::markdown::{table_cell, table_line};
+use crate::style::{Style, Tables};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -140,7 +141,10 @@ impl Layout {
             .filter(|place| *place != last && limits(*place).is_some())
             .map(|place| self.kept_width(place))
             .sum();
-        let mut free = (room.unwrap_or(0) + texts).saturating_sub(self.width());
+        let mut free = room
+            .unwrap_or(0)
+            .saturating_add(texts)
+            .saturating_sub(self.width());
         let mut line = String::new();
         for (number, place) in self.shown().enumerate() {
             if number > 0 {
@@ -161,6 +165,22 @@ impl Layout {
             }
         }
         line.trim_end().to_owned()
+    }
+
+    /// The header of a table in Markdown, with the line below it.
+    pub(crate) fn markdown_headers(&self) -> String {
+        let columns = || self.shown().map(|place| &self.columns[place]);
+        let rule = |column: &Column| match column.side {
+            Side::Left => "---".to_owned(),
+            Side::Right => "---:".to_owned(),
+        };
+        let headers = table_line(columns().map(|column| table_cell(column.header)));
+        format!("{headers}\n{}", table_line(columns().map(rule)))
+    }
+
+    /// The line of these cells in Markdown.
+    pub(crate) fn markdown_line<'a>(&self, cell: impl Fn(usize) -> &'a str) -> String {
+        table_line(self.shown().map(|place| table_cell(cell(place))))
     }
 
     fn shown(&self) -> impl Iterator<Item = usize> {
@@ -230,11 +250,18 @@ impl Grid {
 
     /// The table as text; the header is bold.
     pub(crate) fn text(&self, style: Style) -> String {
-        let mut text = style.bold(&self.layout.headers(self.room)) + "\n";
+        let is_markdown = style.tables == Tables::Markdown;
+        let mut text = match is_markdown {
+            true => self.layout.markdown_headers(),
+            false => style.bold(&self.layout.headers(self.room)),
+        } + "\n";
         let lines = self.cells.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..lines {
             let cell = |place: usize| self.cells[place].get(line).map_or("", String::as_str);
-            text += &self.layout.line(self.room, cell);
+            text += &match is_markdown {
+                true => self.layout.markdown_line(cell),
+                false => self.layout.line(self.room, cell),
+            };
             text.push('\n');
         }
         text

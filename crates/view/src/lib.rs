@@ -36,6 +36,7 @@
 //! - `checkup`: capabilities and findings of a machine, the output of `doctor`.
 //! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
+//! - `markdown`: text for people as Markdown.
 //! - `plot`: curves of latency, as SVG and as text; `miss_plot`: of miss ratios.
 //! - `read_parts`: the picture of reads: its parts, their order and colours.
 //! - `flame`: stacks as folded lines and as a flame graph.
@@ -54,6 +55,7 @@ mod format;
 mod json;
 mod labelled;
 mod layout;
+mod markdown;
 mod metrics;
 mod miss_plot;
 mod number;
@@ -70,6 +72,7 @@ pub use flame::{FlameWeight, flame_svg, folded_stacks};
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::labelled_metrics;
+pub use markdown::{Markdown, markdown_text};
 pub use metrics::{Exposition, Labels, Metric, MetricNumber};
 pub use miss_plot::{miss_svg, miss_text};
 pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
@@ -79,7 +82,7 @@ pub use report::{
     ReportOptions, StackTable, backend_json, culprit_text, evicted_by, evictions_json,
     finding_figure, findings_json, folded_text, headline_text, lost_json, lost_text, write_report,
 };
-pub use rows::{RowOptions, RowWriter};
-pub use sheet::{Sheet, SheetCell, SheetColumn, markdown_text};
-pub use style::Style;
+pub use rows::{RowOptions, RowWriter, RowWriters};
+pub use sheet::{Sheet, SheetCell, SheetColumn};
+pub use style::{Style, Tables};
 pub use summary::{SummaryOptions, gap_text, write_summary};

@@ -112,23 +112,6 @@ impl SheetCell {
     }
 }
 
-/// A text as Markdown shows it, on one line: characters with a meaning there are escaped.
-#[must_use]
-pub fn markdown_text(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in escaped(text).chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '>' => {
-                safe.extend(['\\', character]);
-            }
-            _ => safe.push(character),
-        }
-    }
-    safe
-}
-
 /// Columns and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
@@ -166,27 +149,6 @@ impl Sheet {
             grid.column(column.header, side, cells);
         }
         grid.text(style)
-    }
-
-    /// The table as Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        let shown = |place: &usize| {
-            self.columns
-                .get(*place)
-                .is_some_and(|c| !c.header.is_empty())
-        };
-        let places: Vec<usize> = (0..self.columns.len()).filter(shown).collect();
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let columns = || places.iter().filter_map(|place| self.columns.get(*place));
-        let mut text = line(columns().map(|column| column.header.to_owned()).collect());
-        let rule = |column: &SheetColumn| if column.is_number { "---:" } else { "---" };
-        text += &line(columns().map(|column| rule(column).to_owned()).collect());
-        for row in &self.rows {
-            let cells = places.iter().filter_map(|place| row.get(*place));
-            text += &line(cells.map(|cell| markdown_text(&cell.text)).collect());
-        }
-        text
     }
 
     /// A header and a line per row; the last columns have the reasons for empty cells.
@@ -234,6 +196,8 @@ impl Sheet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::markdown::Markdown;
+    use crate::style::Tables;
 
     const COLUMNS: [SheetColumn; 3] = [
         SheetColumn::new("name", "NAME", false, "What it is called"),
@@ -273,8 +237,13 @@ mod tests {
             SheetCell::number(1, "1 B"),
             SheetCell::text("0"),
         ]);
+        let style = Style {
+            tables: Tables::Markdown,
+            ..Style::plain(80)
+        };
+        let mut markdown = Markdown::default();
         assert_eq!(
-            sheet.markdown(),
+            markdown.push(&sheet.table(style)),
             "| NAME | SIZE |\n| --- | ---: |\n| L1\\\\x1b | 48.0 KiB |\n| L2 | ? |\n\
              | a\\|b\\_c &lt;x\\>\\\\n\\# d | 1 B |\n"
         );

@@ -3,6 +3,18 @@
 //! This crate queries neither terminal nor environment. It uses bold, red for warnings, and the colours of [`crate::ReadPart`], and
 //! never as the only sign of a state.
 
+/// How tables are laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// For a terminal: columns without room are omitted, names shortened.
+    #[default]
+    Fitted,
+    /// For a pipe or a file: all columns, whole names.
+    Whole,
+    /// As [`Whole`](Tables::Whole), in lines that [`crate::Markdown`] takes.
+    Markdown,
+}
+
 /// Style of text for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
@@ -12,6 +24,8 @@ pub struct Style {
     pub width: usize,
     /// Only ASCII characters, for terminals without UTF-8.
     pub ascii: bool,
+    /// How tables are laid out.
+    pub tables: Tables,
 }
 
 impl Style {
@@ -22,6 +36,26 @@ impl Style {
             color: false,
             width,
             ascii: false,
+            tables: Tables::Fitted,
+        }
+    }
+
+    /// The width of a line of a table; without a limit for pipes and files.
+    #[must_use]
+    pub const fn table_width(&self) -> usize {
+        match self.tables {
+            Tables::Fitted => self.width,
+            Tables::Whole | Tables::Markdown => usize::MAX,
+        }
+    }
+
+    /// The width of a picture of characters.
+    #[must_use]
+    pub fn picture_width(&self) -> usize {
+        const MARKDOWN: usize = 100;
+        match self.tables {
+            Tables::Fitted | Tables::Whole => self.width,
+            Tables::Markdown => self.width.min(MARKDOWN),
         }
     }
 

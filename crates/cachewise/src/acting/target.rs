@@ -5,7 +5,7 @@ use cachewise_units::{ByteRange, Bytes};
 use clap::Args;
 
 use crate::columns::fields;
-use crate::options::{Columns, Output, Select, parse_file_columns};
+use crate::options::{Columns, Output, Select, file_columns};
 
 /// The files to act on, and the form of the output.
 #[derive(Debug, Args)]
@@ -21,8 +21,8 @@ pub struct Target {
     /// Maximum files to show, largest change first; 0 shows all [default: all named files, 20 of directories].
     #[arg(short = 'n', long, value_name = "N")]
     pub top: Option<usize>,
-    /// Columns, comma-separated ids (resident_after_pages) or headings (RES-AFTER), in any case; see `cachewise columns`.
-    #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]
+    /// Columns, comma-separated ids (resident_after_pages) or headings (AFTER-PG), in any case; see `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = file_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,

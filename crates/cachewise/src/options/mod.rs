@@ -9,6 +9,9 @@ mod select;
 
 pub use flame::{OpenStackFiles, StackFiles};
 pub use labels::{FileLabels, LabelFile};
-pub use output::{Color, Columns, Output, parse_columns, parse_file_columns, parse_pid};
+pub use output::{
+    Color, Columns, Output, drop_columns, file_columns, parse_columns, parse_pid, report_columns,
+    system_columns,
+};
 pub use rate::parse_rate;
 pub use select::Select;

@@ -516,8 +516,9 @@ fn interrupted() {
     let row = out.lines().nth(1).expect("a header and a row");
     let after: u64 = row
         .split_whitespace()
-        .nth(3)
-        .expect("four numbers")
+        .nth(4)
+        .expect("a size with its unit, and three numbers")
+        .replace(',', "")
         .parse()
         .expect("it is known");
     let said = format!("read {}", cachewise_units::Bytes(after * page_size()));

@@ -158,8 +158,8 @@ fn formats() {
         "AMP",
         "MISS-P99.9",
         "mmap-copy",
-        "64.0KiB",
-        "100.00%",
+        "64.0 KiB",
+        "100.00 %",
     ] {
         assert!(table.contains(word), "{word} in {table}");
     }

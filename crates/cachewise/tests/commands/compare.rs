@@ -220,7 +220,4 @@ fn refused() {
     compared(&good, &scratch.path("absent"), "table").expect(2, "there is none");
     compared(&good, &good, "openmetrics").expect(2, "there are no metrics of it");
     Ended::of(&mut cachewise(["report"])).expect(2, "nothing to report");
-    Ended::of(&mut cachewise(["run", "-o", "markdown", "--", "true"]))
-        .expect(2, "it has no tables of this kind")
-        .says("does not write Markdown", "why");
 }

@@ -306,7 +306,9 @@ fn table() {
         "which name their object: {out}"
     );
     for line in lines[1..4].iter().chain([&lines[5]]) {
-        let cells: Vec<&str> = line.split_whitespace().collect();
+        // A number and its unit are one cell.
+        let cells = line.split("  ").map(str::trim);
+        let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
         assert_eq!(cells.len(), header.len(), "a cell a column: {line}");
         let count = |name: &str| -> u64 {
             let place = header

@@ -414,8 +414,8 @@ fn answer_in_every_format() {
     );
     let markdown = text("markdown");
     assert!(
-        markdown.contains("\n- warm: ") && markdown.contains("| warm | device read bytes |"),
-        "a list and a table: {markdown}"
+        markdown.contains("\nwarm: ") && markdown.contains("| warm | device read bytes |"),
+        "verdicts and a table: {markdown}"
     );
     assert_eq!(text("jsonl").lines().count(), 1, "one document");
     let mut refused = cachewise(["try", "-o", "openmetrics", "--state"]);

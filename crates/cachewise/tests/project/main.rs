@@ -5,6 +5,7 @@ mod siblings;
 
 mod file_cycles;
 mod fuzz;
+mod headers;
 mod import_rule;
 mod manual;
 mod programs;

@@ -12,7 +12,8 @@ use serde_json::{Map, Value as Json, json};
 use super::quota::Quota;
 use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuLab;
-use cachewise_cli::output::{NO, Sink, Stream, tell};
+use cachewise_cli::output::{NO, Stream, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// A row is a case of an experiment.
 pub const COLUMNS: [SheetColumn; 7] = [
@@ -32,17 +33,17 @@ pub const COLUMNS: [SheetColumn; 7] = [
     ),
     SheetColumn::new(
         "each_low_seconds",
-        "FROM",
+        "EACH FROM",
         true,
         "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "each_high_seconds",
-        "TO",
+        "EACH TO",
         true,
         "Upper quartile of the rounds",
     ),
-    SheetColumn::new("unit", "OF", false, "Unit of work"),
+    SheetColumn::new("unit", "WORK", false, "Unit of work"),
 ];
 
 /// An experiment, with its outcome or the reason why it could not run.
@@ -50,11 +51,11 @@ type Done = (Experiment, Result<Outcome, String>);
 
 /// Runs the experiments.
 pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    check_format(&sink)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    check_format(&sinks)?;
     let chosen = chosen(&arguments.names)?;
     if arguments.list {
-        write(sink, |_| CommandOutput {
+        write(sinks, |_| CommandOutput {
             text: listed(&chosen),
             sheet: Sheet::new(&COLUMNS),
             members: Map::from_iter([(
@@ -67,7 +68,7 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
     let quota = Quota::now();
     let mut done: Vec<Done> = Vec::new();
     for experiment in chosen {
-        if sink.is_terminal {
+        if sinks.have_terminal() {
             tell(&format!("{}: {}", experiment.name, experiment.about));
         }
         done.push((experiment, experiment.run()));
@@ -77,7 +78,7 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
         Err(_) => true,
     });
     let note = quota.note();
-    write(sink, |style| CommandOutput {
+    write(sinks, |style| CommandOutput {
         text: text(&done, note.as_deref(), style),
         sheet: sheet(&done),
         members: members(&done, note.as_deref()),

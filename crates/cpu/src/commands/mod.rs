@@ -22,14 +22,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use cachewise_cli::host::document;
 use cachewise_units::escaped;
 use cachewise_view::{Format, Sheet, SheetColumn, Style};
 use serde_json::{Map, Value as Json};
 
 use cachewise_cli::about::sheets;
-use cachewise_cli::output::Sink;
+use cachewise_cli::sinks::Sinks;
 use clap::CommandFactory;
 
 pub use arguments::Cli;
@@ -69,8 +69,8 @@ struct CommandOutput {
 }
 
 /// Refuses formats that no command supports, before the measurement.
-fn check_format(sink: &Sink) -> Result<()> {
-    if sink.format == Format::OpenMetrics {
+fn check_format(sinks: &Sinks) -> Result<()> {
+    if sinks.have(Format::OpenMetrics) {
         bail!(
             "-o openmetrics is not supported, as these figures do not change over time: use -o json or -o csv"
         );
@@ -78,20 +78,19 @@ fn check_format(sink: &Sink) -> Result<()> {
     Ok(())
 }
 
-/// Writes a result in the format of the sink.
-fn write(mut sink: Sink, make: impl FnOnce(Style) -> CommandOutput) -> Result<()> {
-    let found = make(sink.style);
-    let text = match sink.format {
-        Format::Table => found.text,
-        Format::Csv => found.sheet.csv()?,
-        Format::Json => format!("{:#}\n", document(found.members)),
-        Format::JsonLines => format!("{}\n", document(found.members)),
-        Format::OpenMetrics => bail!("cpu has no metrics"),
-    };
-    let name = sink.name().to_owned();
-    sink.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write to {name}"))?;
-    sink.keep()
+/// Writes a result in the format of each target.
+fn write(sinks: Sinks, make: impl Fn(Style) -> CommandOutput) -> Result<()> {
+    sinks.write(|sink| {
+        let found = make(sink.style);
+        let text = match sink.format {
+            Format::Table => found.text,
+            Format::Csv => found.sheet.csv()?,
+            Format::Json => format!("{:#}\n", document(found.members)),
+            Format::JsonLines => format!("{}\n", document(found.members)),
+            Format::OpenMetrics => bail!("cpu has no metrics"),
+        };
+        Ok(sink.write_all(text.as_bytes())?)
+    })
 }
 
 /// Nanoseconds as seconds for machine formats.

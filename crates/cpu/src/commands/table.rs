@@ -21,6 +21,7 @@ use super::quota::Quota;
 use super::{CommandOutput, check_format, seconds, write};
 use crate::commands::arguments::CpuTable;
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
+use cachewise_cli::sinks::Sinks;
 
 /// Minimum of `--largest`: less memory has no second level.
 const LEAST: Bytes = Bytes(64 << 10);
@@ -41,7 +42,7 @@ pub const COLUMNS: [SheetColumn; 22] = [
     ),
     SheetColumn::new(
         "line_bytes",
-        "LINE",
+        "LINE-SIZE",
         true,
         "Size of a cache line, from sysfs",
     ),
@@ -100,7 +101,7 @@ pub const COLUMNS: [SheetColumn; 22] = [
         true,
         "The upper end of the rounds",
     ),
-    SheetColumn::new("local_cycles", "CYCLES", true, "The same in core cycles"),
+    SheetColumn::new("local_cycles", "LOCAL-CYC", true, "The same in core cycles"),
     SheetColumn::new(
         "local_trust",
         "",
@@ -125,7 +126,12 @@ pub const COLUMNS: [SheetColumn; 22] = [
         true,
         "The upper end of the rounds",
     ),
-    SheetColumn::new("random_cycles", "CYCLES", true, "The same in core cycles"),
+    SheetColumn::new(
+        "random_cycles",
+        "RANDOM-CYC",
+        true,
+        "The same in core cycles",
+    ),
     SheetColumn::new(
         "random_trust",
         "",
@@ -154,11 +160,15 @@ const NOT_OF_THIS: Missing = Missing::NotOffered(Reason::NotOfThisRow);
 
 /// Measures and shows it.
 pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
-    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    if arguments.csv {
-        sink.format = Format::Csv;
-    }
-    check_format(&sink)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let sinks = match arguments.csv {
+        false => sinks,
+        true => Sinks::from_iter(sinks.into_iter().map(|mut sink: Sink| {
+            sink.format = Format::Csv;
+            sink
+        })),
+    };
+    check_format(&sinks)?;
     if let Some(largest) = arguments.largest.filter(|largest| *largest < LEAST) {
         bail!("--largest {largest} is too small to find levels: use at least {LEAST}");
     }
@@ -184,8 +194,8 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
             .with_context(|| format!("cannot write the plot to {name}"))?;
         tell(&format!("plotted the curves to {name}"));
     }
-    let is_terminal = sink.is_terminal;
-    write(sink, |style| CommandOutput {
+    let is_terminal = sinks.have_terminal();
+    write(sinks, |style| CommandOutput {
         text: text(&found, &lines, &marks, style, is_terminal),
         sheet: sheet(&found),
         members: members(&found),
@@ -256,7 +266,7 @@ fn text(
     }
     if is_terminal {
         text.push('\n');
-        text += &latency_text(lines, marks, style.width);
+        text += &latency_text(lines, marks, style.picture_width());
     }
     for note in &found.notes {
         let _ = writeln!(text, "note: {note}");

@@ -11,7 +11,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuTopology;
-use cachewise_cli::output::{Sink, Stream};
+use cachewise_cli::output::Stream;
+use cachewise_cli::sinks::Sinks;
 
 /// A row is a cache.
 pub const COLUMNS: [SheetColumn; 10] = [
@@ -42,10 +43,10 @@ const NOT_TOLD: Missing = Missing::Unknown(Reason::NotInSysfs);
 
 /// Shows the topology of the CPUs.
 pub fn topology(arguments: &CpuTopology) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    check_format(&sink)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    check_format(&sinks)?;
     let topology = Topology::read(&arguments.sys)?;
-    write(sink, |style| CommandOutput {
+    write(sinks, |style| CommandOutput {
         text: text(&topology, style),
         sheet: sheet(&topology),
         members: members(&topology),

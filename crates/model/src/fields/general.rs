@@ -131,10 +131,10 @@ pub(crate) const GAUGE_FIELDS: [Field; 9] = fields! {
     "device_busy_seconds", "DEV-BUSY", [], Seconds, Counter,
         |row| row.subject.device_busy_seconds.map(|time| Datum::of(Unit::Seconds, time)),
         "Time during which the storage device had a request in progress; the kernel samples it";
-    "resident_before_pages", "RES-BEFORE", [], Pages, Gauge,
+    "resident_before_pages", "BEFORE-PG", ["RES-BEFORE"], Pages, Gauge,
         |row| row.subject.resident_before_pages.pages(),
         "Pages of the file in the page cache before the run";
-    "resident_after_pages", "RES-AFTER", [], Pages, Gauge,
+    "resident_after_pages", "AFTER-PG", ["RES-AFTER"], Pages, Gauge,
         |row| row.subject.resident_after_pages.pages(),
         "Pages of the file in the page cache after the run";
     "file_size_bytes", "SIZE", [], Bytes, Gauge,

@@ -36,7 +36,7 @@ pub(crate) const SIZING_FIELDS: [Field; 15] = fields! {
     "size_memory_bytes", "MEMORY", [], Bytes, Gauge,
         |row| row.sizing.memory_bytes.bytes(),
         "Memory limit that is simulated: page cache of files, and the other memory of the control group as it is";
-    "size_page_cache_bytes", "CACHE", [], Bytes, Gauge,
+    "size_page_cache_bytes", "CACHE-SIZE", ["CACHE"], Bytes, Gauge,
         |row| row.sizing.page_cache_bytes.bytes(),
         "Part of that memory that pages of files can have";
     "size_requested_pages", "SZ-REQUESTED", [], Pages, Gauge,

@@ -1,6 +1,5 @@
 //! `tier dev-cluster`: real servers on this machine, until Ctrl-C.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use crate::commands::arguments::DevCluster as Arguments;
 use cachewise_cli::host;
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::{Sink, Stream, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// How often servers that ended are looked for.
 const LOOK: Duration = Duration::from_millis(200);
@@ -42,8 +42,8 @@ pub const COLUMNS: [SheetColumn; 4] = [
 
 /// Runs a cluster until a signal ends it.
 pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-    if sink.format == Format::OpenMetrics {
+    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+    if sinks.have(Format::OpenMetrics) {
         bail!("dev-cluster has no metrics to scrape: use -o json or -o csv");
     }
     let options = DevClusterOptions {
@@ -68,7 +68,7 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
         }
         cluster => cluster.context("cannot start a cluster for tests")?,
     };
-    write(sink, &cluster)?;
+    super::write(sinks, |sink| text(sink, &cluster))?;
     tell(&format!(
         "{} servers ready after {:.1} s, files in {}; Ctrl-C stops them",
         cluster.nodes().len(),
@@ -94,18 +94,15 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
-fn write(mut sink: Sink, cluster: &DevCluster) -> Result<()> {
+fn text(sink: &Sink, cluster: &DevCluster) -> Result<String> {
     let nodes = cluster.nodes();
-    let text = match sink.format {
+    Ok(match sink.format {
         Format::Table => format!("{}\n{}", cluster.address(), sheet(nodes).table(sink.style)),
         Format::Csv => sheet(nodes).csv()?,
         Format::Json => format!("{:#}\n", document(cluster)),
         Format::JsonLines => format!("{}\n", document(cluster)),
         Format::OpenMetrics => bail!("dev-cluster has no metrics"),
-    };
-    let name = sink.name().to_owned();
-    let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
-    written.with_context(|| format!("cannot write to {name}"))
+    })
 }
 
 fn role(nodes: &[DevNode], node: &DevNode) -> (&'static str, Option<String>) {

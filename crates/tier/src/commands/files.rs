@@ -18,7 +18,8 @@ use crate::commands::arguments::OnFiles as Arguments;
 use crate::commands::cache;
 use cachewise_cli::host::document;
 use cachewise_cli::interrupt::Interrupt;
-use cachewise_cli::output::{FAILED, Failures, NO, Sink, Stream, tell};
+use cachewise_cli::output::{FAILED, Failures, NO, Stream, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// The operation on each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +73,8 @@ struct Outcome {
 
 /// Runs the subcommand.
 pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    if sink.format == Format::OpenMetrics {
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    if sinks.have(Format::OpenMetrics) {
         bail!("this command ends, so there is nothing to scrape: use -o json or -o csv");
     }
     let wanted = cache::wanted(&arguments.cache, be_patient)?;
@@ -129,7 +130,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
             failures.add(&lost, tell);
         }
     }
-    write(sink, &sheet, &table)?;
+    write(sinks, &sheet, &table)?;
     let failed = failures.end(tell);
     if let Some(status) = interrupt.status() {
         return Ok(status);
@@ -258,23 +259,24 @@ fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCel
     ]
 }
 
-fn write(sink: Sink, sheet: &Sheet, table: &Table) -> Result<()> {
+fn write(sinks: Sinks, sheet: &Sheet, table: &Table) -> Result<()> {
     let members = || {
         let mut members = Map::new();
         members.insert("files".into(), sheet.json());
         members.extend(stat::cache_json(table));
         members
     };
-    let text = match sink.format {
-        Format::Table => format!(
-            "{}\n{}",
-            sheet.table(sink.style),
-            stat::cache_text(table, sink.style)
-        ),
-        Format::Csv => sheet.csv()?,
-        Format::Json => format!("{:#}\n", document(members())),
-        Format::JsonLines => format!("{}\n", document(members())),
-        Format::OpenMetrics => bail!("nothing to scrape"),
-    };
-    super::write(sink, &text)
+    super::write(sinks, |sink| {
+        Ok(match sink.format {
+            Format::Table => format!(
+                "{}\n{}",
+                sheet.table(sink.style),
+                stat::cache_text(table, sink.style)
+            ),
+            Format::Csv => sheet.csv()?,
+            Format::Json => format!("{:#}\n", document(members())),
+            Format::JsonLines => format!("{}\n", document(members())),
+            Format::OpenMetrics => bail!("nothing to scrape"),
+        })
+    })
 }

@@ -18,11 +18,12 @@ mod totals;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cachewise_view::SheetColumn;
 
 use cachewise_cli::about::sheets;
 use cachewise_cli::output::Sink;
+use cachewise_cli::sinks::Sinks;
 use clap::CommandFactory;
 
 pub use arguments::Cli;
@@ -52,10 +53,10 @@ const SHEETS: [(&str, &[SheetColumn]); 4] = [
     ("tier dev-cluster", &dev_cluster::COLUMNS),
 ];
 
-/// Writes a whole text.
-fn write(mut sink: Sink, text: &str) -> Result<()> {
-    let name = sink.name().to_owned();
-    sink.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write to {name}"))?;
-    sink.keep()
+/// Writes a text to each target, in its format.
+fn write(sinks: Sinks, text: impl Fn(&Sink) -> Result<String>) -> Result<()> {
+    sinks.write(|sink| {
+        let text = text(sink)?;
+        Ok(sink.write_all(text.as_bytes())?)
+    })
 }

@@ -17,7 +17,8 @@ use serde_json::{Map, Value as Json};
 use super::totals;
 use crate::commands::arguments::TierStat as Arguments;
 use cachewise_cli::host::document;
-use cachewise_cli::output::{Sink, Stream};
+use cachewise_cli::output::Stream;
+use cachewise_cli::sinks::Sinks;
 
 /// A row for each operation of the kernel, each tier and each node.
 pub const COLUMNS: [SheetColumn; 19] = [
@@ -31,13 +32,13 @@ pub const COLUMNS: [SheetColumn; 19] = [
     SheetColumn::new("calls_total", "CALLS", true, "Number of requests"),
     SheetColumn::new(
         "hits_total",
-        "HITS",
+        "BLOCK-HITS",
         true,
         "Requests for which it had the block",
     ),
     SheetColumn::new(
         "misses_total",
-        "MISSES",
+        "BLOCK-MISSES",
         true,
         "Requests for which it did not have the block",
     ),
@@ -113,7 +114,7 @@ const NEVER_ASKED: Missing = Missing::NotOffered(Reason::NeverAnswered);
 
 /// Runs the subcommand.
 pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     let report = read(&arguments.directory)?;
     let sheet = sheet(Some(&report), &report.cache);
     let members = || {
@@ -126,22 +127,23 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
         members.extend(json_of(&sheet, &report.cache.totals));
         members
     };
-    let text = match sink.format {
-        Format::Table => format!(
-            "{} on {}, process {}, for {:.0} s\n{}{}",
-            escaped(&report.origin),
-            escaped(&report.directory),
-            report.pid,
-            report.uptime_seconds,
-            sheet.table(sink.style),
-            totals::text(&report.cache.totals)
-        ),
-        Format::Csv => sheet.csv()?,
-        Format::Json => format!("{:#}\n", document(members())),
-        Format::JsonLines => format!("{}\n", document(members())),
-        Format::OpenMetrics => open_metrics(&sheet, &report.cache.totals)?,
-    };
-    super::write(sink, &text)?;
+    super::write(sinks, |sink| {
+        Ok(match sink.format {
+            Format::Table => format!(
+                "{} on {}, process {}, for {:.0} s\n{}{}",
+                escaped(&report.origin),
+                escaped(&report.directory),
+                report.pid,
+                report.uptime_seconds,
+                sheet.table(sink.style),
+                totals::text(&report.cache.totals)
+            ),
+            Format::Csv => sheet.csv()?,
+            Format::Json => format!("{:#}\n", document(members())),
+            Format::JsonLines => format!("{}\n", document(members())),
+            Format::OpenMetrics => open_metrics(&sheet, &report.cache.totals)?,
+        })
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! Numbers as text for people. The terminal, the live view, the page and reports format here.
 //!
-//! - this file: in full, `131,072`, `512.0 MiB`, `99.61 %`; [`compact`], as one word.
+//! - this file: in full, `131,072`, `512.0 MiB`, `99.61 %`.
 //! - [`narrow`]: in at most five columns.
 //! - `web`: amounts a second, as the page and its script show them.
 
@@ -20,19 +20,7 @@ pub use web::{per_second, share};
 /// A value for people: `131,072`, `512.0 MiB`, `~99.61 %`, `?`, `-`.
 #[must_use]
 pub fn value_text(value: &Value) -> String {
-    marked(value, |datum| match datum {
-        Datum::Count(number) => grouped(*number),
-        Datum::Pages(pages) => grouped(pages.0),
-        other => shown(other),
-    })
-}
-
-/// A value as one word, so that `awk` finds its column: `131072`, `512.0MiB`, `99.61%`.
-pub(crate) fn compact(value: &Value) -> String {
-    marked(value, |datum| match datum {
-        Datum::Bytes(_) | Datum::Ratio(_) | Datum::Latency(_) => shown(datum).replace(' ', ""),
-        other => shown(other),
-    })
+    marked(value, shown)
 }
 
 /// A value's text with the mark of its quality: `~` before an estimate, `?` or `-` for a missing one.
@@ -47,8 +35,9 @@ pub fn marked<T>(value: &Measured<T>, show: impl FnOnce(&T) -> String) -> String
 
 fn shown(datum: &Datum) -> String {
     match datum {
-        Datum::Count(number) | Datum::Id(number) => number.to_string(),
-        Datum::Pages(pages) => pages.to_string(),
+        Datum::Count(number) => grouped(*number),
+        Datum::Id(number) => number.to_string(),
+        Datum::Pages(pages) => grouped(pages.0),
         Datum::Bytes(bytes) => bytes.to_string(),
         Datum::Seconds(seconds) => format!("{seconds:.3}"),
         Datum::Latency(seconds) => latency(*seconds),
@@ -131,52 +120,33 @@ mod tests {
     }
 
     #[test]
-    fn value_text_and_compact_format_every_kind_of_value() {
-        for (value, long, short) in [
-            (
-                Measured::Exact(Datum::Pages(Pages(131_072))),
-                "131,072",
-                "131072",
-            ),
-            (
-                Measured::Exact(Datum::Bytes(Bytes(512 << 20))),
-                "512.0 MiB",
-                "512.0MiB",
-            ),
-            (
-                Measured::Exact(ratio(999_999, 1_000_000)),
-                "99.99 %",
-                "99.99%",
-            ),
+    fn value_text_formats_every_kind_of_value() {
+        for (value, text) in [
+            (Measured::Exact(Datum::Pages(Pages(131_072))), "131,072"),
+            (Measured::Exact(Datum::Bytes(Bytes(512 << 20))), "512.0 MiB"),
+            (Measured::Exact(ratio(999_999, 1_000_000)), "99.99 %"),
             (
                 Measured::Estimated(Datum::Count(1234), Reason::ByVmstat),
                 "~1,234",
-                "~1234",
             ),
-            (Measured::Exact(Datum::Count(0)), "0", "0"),
-            (Measured::unknown(Reason::NoPermission), "?", "?"),
-            (Measured::not_offered(Reason::NotCounted), "-", "-"),
-            (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
-            (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
-            (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns", "734ns"),
-            (
-                Measured::Exact(Datum::Latency(9.9996e-4)),
-                "1.0 ms",
-                "1.0ms",
-            ),
-            (Measured::Exact(Datum::Latency(2.5)), "2.5 s", "2.5s"),
-            (Measured::Exact(Datum::Factor(1.1666)), "1.17", "1.17"),
+            (Measured::Exact(Datum::Count(0)), "0"),
+            (Measured::unknown(Reason::NoPermission), "?"),
+            (Measured::not_offered(Reason::NotCounted), "-"),
+            (Measured::Exact(Datum::Id(1_234_567)), "1234567"),
+            (Measured::Exact(Datum::Seconds(1.5)), "1.500"),
+            (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns"),
+            (Measured::Exact(Datum::Latency(9.9996e-4)), "1.0 ms"),
+            (Measured::Exact(Datum::Latency(2.5)), "2.5 s"),
+            (Measured::Exact(Datum::Factor(1.1666)), "1.17"),
             (
                 Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())),
                 "03:04:05",
-                "03:04:05",
             ),
-            (Measured::Exact(Datum::Time("now".into())), "now", "now"),
-            (Value::text("two words"), "two words", "two words"),
-            (Value::text("\u{1b}[2J"), r"\x1b[2J", r"\x1b[2J"),
+            (Measured::Exact(Datum::Time("now".into())), "now"),
+            (Value::text("two words"), "two words"),
+            (Value::text("\u{1b}[2J"), r"\x1b[2J"),
         ] {
-            assert_eq!(value_text(&value), long, "{value:?} in a report");
-            assert_eq!(compact(&value), short, "{value:?} in a row");
+            assert_eq!(value_text(&value), text, "{value:?}");
         }
     }
 

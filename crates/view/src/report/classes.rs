@@ -33,7 +33,7 @@ pub(super) fn text(interval: &Interval, style: Style) -> String {
     classes.removals();
     classes.devices();
     let mut grid = classes.grid();
-    grid.omit(&SPARED, style.width);
+    grid.omit(&SPARED, style.table_width());
     let mut text = grid.text(style);
     if let Some(left_out) = grid.left_out() {
         let left_out = format!("{left_out}: --json has all");

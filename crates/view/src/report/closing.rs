@@ -202,7 +202,7 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
 }
 
 /// The result of each check of the sums; those that hold only where all are wanted.
-pub(super) fn checks(interval: &Interval, options: ReportOptions) -> String {
+pub(super) fn checks(interval: &Interval, options: ReportOptions<'_>) -> String {
     let style = options.style;
     let mut text = String::new();
     let of_totals = |law: &Law| law.scope == LawScope::Total;
@@ -281,10 +281,11 @@ mod tests {
     use super::*;
 
     const PLAIN: Style = Style::plain(80);
-    const ALL_CHECKS: ReportOptions = ReportOptions {
+    const ALL_CHECKS: ReportOptions<'_> = ReportOptions {
         style: PLAIN,
         top: 10,
         all_checks: true,
+        columns: None,
     };
 
     #[test]

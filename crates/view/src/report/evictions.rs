@@ -13,7 +13,7 @@ use crate::json::Object;
 use crate::number::grouped;
 
 /// Lines of the evictions that a report shows, with their heading; empty if nothing was evicted.
-pub(crate) fn text(interval: &Interval, options: ReportOptions) -> String {
+pub(crate) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
     let lines = lines(interval);
     if lines.is_empty() {
         return String::new();

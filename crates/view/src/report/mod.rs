@@ -48,13 +48,13 @@ pub fn write_report(
     format: Format,
     interval: &Interval,
     diagnosis: &Diagnosis,
-    options: ReportOptions,
+    options: ReportOptions<'_>,
 ) -> io::Result<()> {
     let text = match format {
         Format::Table => text::report(interval, diagnosis, options),
         Format::Json => json::to_text(&document::json(interval, diagnosis), true),
         Format::JsonLines => json::to_text(&document::json(interval, diagnosis), false),
-        Format::Csv => records::csv(interval)?,
+        Format::Csv => records::csv(interval, options.columns)?,
         Format::OpenMetrics => records::openmetrics(interval)?,
     };
     out.write_all(text.as_bytes())?;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use cachewise_model::{
-    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Row, Shown, TablePlace,
+    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Row, TablePlace,
 };
 use cachewise_units::{PageSize, Pages};
 
@@ -11,6 +11,7 @@ use super::options::ReportOptions;
 use crate::cell::wrapped;
 use crate::layout::{Column, Grid};
 use crate::number::{grouped, value_text};
+use crate::style::Tables;
 
 /// Columns shown always; others only if a row has a value in them: for a counter more than zero,
 /// for a gauge, for example residency before the run, also zero.
@@ -54,7 +55,7 @@ pub(super) fn table(
     (part, place): (Part, TablePlace),
     mut rows: Vec<(Row, String)>,
     page_size: PageSize,
-    options: ReportOptions,
+    options: ReportOptions<'_>,
 ) -> String {
     if rows.is_empty() {
         return String::new();
@@ -63,14 +64,18 @@ pub(super) fn table(
     let further = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
     let mut grid = Grid::default();
-    for field in worth_showing(part.columns(place), &rows) {
+    for field in chosen(part, place, &rows, options) {
         let cells = rows.iter().map(|(row, _)| value_text(&field.of(row)));
         grid.add(Column::of(field), cells.collect());
     }
-    let line = options.style.width;
+    let line = options.style.table_width();
     let header = part.name().map_or("", |field| field.header);
     let names = rows.iter().map(|(_, name)| name.clone()).collect();
-    grid.names((header, names), NAME_WIDTH, (&SPARED, &SPARED_LAST), line);
+    let spared: (&[&str], &[&str]) = match options.columns {
+        Some(_) => (&[], &[]),
+        None => (&SPARED, &SPARED_LAST),
+    };
+    grid.names((header, names), NAME_WIDTH, spared, line);
     let mut text = format!(
         "{}\n{}",
         options.style.bold(title),
@@ -80,7 +85,7 @@ pub(super) fn table(
     let elsewhere: Vec<String> = further.into_iter().chain(grid.left_out()).collect();
     if !elsewhere.is_empty() {
         let elsewhere = format!("{}: --json has all", elsewhere.join("; "));
-        text += &format!("{}\n", wrapped(&elsewhere, line));
+        text += &format!("{}\n", wrapped(&elsewhere, options.style.width));
     }
     text
 }
@@ -99,12 +104,32 @@ fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
     .fold(Pages(pages).bytes(page_size).0, u64::saturating_add)
 }
 
-fn worth_showing(columns: Vec<Shown>, rows: &[(Row, String)]) -> Vec<&'static Field> {
-    columns
-        .into_iter()
-        .map(|shown| shown.field)
+/// The columns beside the name: the chosen ones; for a terminal or a ticket those in which something happened, for
+/// a pipe or a file all.
+fn chosen(
+    part: Part,
+    place: TablePlace,
+    rows: &[(Row, String)],
+    options: ReportOptions<'_>,
+) -> Vec<&'static Field> {
+    let asked = options.columns.map(|columns| {
+        let name = part.name().map(|field| field.id);
+        let columns = columns
+            .iter()
+            .copied()
+            .filter(|field| Some(field.id) != name);
+        let have = |field: &&Field| rows.iter().any(|(row, _)| field.is_of(row));
+        columns.filter(have).collect::<Vec<_>>()
+    });
+    if let Some(asked) = asked.filter(|asked| !asked.is_empty()) {
+        return asked;
+    }
+    let usual = part.columns(place).into_iter().map(|shown| shown.field);
+    let is_whole = options.style.tables == Tables::Whole;
+    usual
         .filter(|field| {
-            ALWAYS.contains(&field.id) || rows.iter().any(|(row, _)| is_something(field, row))
+            let something = || rows.iter().any(|(row, _)| is_something(field, row));
+            is_whole || ALWAYS.contains(&field.id) || something()
         })
         .collect()
 }

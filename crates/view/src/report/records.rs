@@ -15,10 +15,15 @@ use crate::metrics::Exposition;
 const MISPLACED: Value = Measured::Missing(NOT_APPLICABLE);
 
 /// A row per file.
-pub(super) fn csv(interval: &Interval) -> io::Result<String> {
-    let fields: Vec<&Field> = FIELDS
-        .iter()
-        .filter(|field| field.of(&any_file()) != MISPLACED)
+pub(super) fn csv(interval: &Interval, columns: Option<&[&'static Field]>) -> io::Result<String> {
+    let file = any_file();
+    let fields: Vec<&Field> = match columns {
+        Some(columns) => columns.to_vec(),
+        None => FIELDS.iter().collect(),
+    };
+    let fields: Vec<&Field> = fields
+        .into_iter()
+        .filter(|field| field.of(&file) != MISPLACED)
         .collect();
     let flags = ["deleted", "direct"].into_iter().chain(csv_text::REASONS);
     let ids = fields.iter().map(|field| field.id);
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn csv_has_a_row_per_file() {
-        let text = csv(&sample::cold()).unwrap();
+        let text = csv(&sample::cold(), None).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let ids: Vec<String> = reader
             .headers()
@@ -123,10 +128,10 @@ mod tests {
     #[test]
     fn csv_says_in_each_row_what_the_run_lost() {
         let mut interval = sample::cold();
-        let whole = csv(&interval).unwrap();
+        let whole = csv(&interval, None).unwrap();
         assert!(!whole.contains("incomplete"), "nothing lost, nothing said");
         interval.lost[0].count = 1234;
-        let text = csv(&interval).unwrap();
+        let text = csv(&interval, None).unwrap();
         let rows = text.lines().count() - 1;
         assert_eq!(
             text.matches("incomplete, rows: 1,234 events").count(),
@@ -138,9 +143,9 @@ mod tests {
     #[test]
     fn csv_without_files_has_the_same_header() {
         let mut interval = sample::cold();
-        let with = csv(&interval).unwrap();
+        let with = csv(&interval, None).unwrap();
         interval.files.clear();
-        let without = csv(&interval).unwrap();
+        let without = csv(&interval, None).unwrap();
         assert_eq!(without.lines().count(), 1, "the header alone");
         assert_eq!(without.lines().next(), with.lines().next(), "the same one");
     }

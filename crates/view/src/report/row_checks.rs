@@ -11,7 +11,7 @@ use crate::number::grouped;
 
 /// The result of each check of rows: every violation with its row, the first few that add up, and how many of each kind
 /// were checked and were not, with the reasons.
-pub(super) fn text(interval: &Interval, options: ReportOptions) -> String {
+pub(super) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
     let style = options.style;
     let mut text = String::new();
     for (id, scope) in kinds(interval) {

@@ -30,7 +30,7 @@ const COLUMNS: [SheetColumn; 7] = [
     ),
     SheetColumn::new(
         "place",
-        "WHERE",
+        "CODE",
         false,
         "File and line of the call, or the program or library",
     ),
@@ -98,7 +98,7 @@ fn interpreter_hint(frame: &Frame) -> Option<&'static str> {
 }
 
 /// The table of functions; empty if stacks were not requested.
-pub(crate) fn text(interval: &Interval, options: ReportOptions) -> String {
+pub(crate) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
     let Some(table) = StackTable::of(interval, options.top) else {
         return String::new();
     };
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             text(&interval, options),
             "code that waits for storage or evicts\n\
-             EVENT          WAITED  PAGES  BYTES   SHARE  FUNCTION  WHERE\n\
+             EVENT          WAITED  PAGES  BYTES   SHARE  FUNCTION  CODE\n\
              missed reads  0.700 s  1,000         70.0 %  load\\x1b  src/load.c:42\n\
              missed reads  0.250 s    100         25.0 %  ?         the stack was lost\n    \
              1 more: --top N shows more\n"

@@ -10,7 +10,7 @@ use crate::cell::path_text;
 use crate::number::value_text;
 
 /// The most used files.
-pub(crate) fn files(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
+pub(crate) fn files(interval: &Interval, place: TablePlace, options: ReportOptions<'_>) -> String {
     let rows = interval
         .files
         .iter()
@@ -20,7 +20,11 @@ pub(crate) fn files(interval: &Interval, place: TablePlace, options: ReportOptio
 }
 
 /// The processes with most page-cache use.
-pub(crate) fn processes(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
+pub(crate) fn processes(
+    interval: &Interval,
+    place: TablePlace,
+    options: ReportOptions<'_>,
+) -> String {
     let rows = interval
         .processes
         .iter()
@@ -43,7 +47,11 @@ pub(crate) fn processes(interval: &Interval, place: TablePlace, options: ReportO
 }
 
 /// The control groups, if there is more than one: a single one repeats the total.
-pub(crate) fn cgroups(interval: &Interval, place: TablePlace, options: ReportOptions) -> String {
+pub(crate) fn cgroups(
+    interval: &Interval,
+    place: TablePlace,
+    options: ReportOptions<'_>,
+) -> String {
     if interval.cgroups.len() < 2 {
         return String::new();
     }
@@ -65,7 +73,7 @@ pub(crate) fn cgroups(interval: &Interval, place: TablePlace, options: ReportOpt
 }
 
 /// The devices, and file systems without one.
-pub(crate) fn devices(interval: &Interval, options: ReportOptions) -> String {
+pub(crate) fn devices(interval: &Interval, options: ReportOptions<'_>) -> String {
     let named = interval.devices.iter().map(|device| {
         let name = match &device.path {
             Measured::Exact(path) => path_text(path),
@@ -113,11 +121,12 @@ mod tests {
     use crate::cell::width;
     use crate::style::Style;
 
-    fn options(width: usize, top: usize) -> ReportOptions {
+    fn options(width: usize, top: usize) -> ReportOptions<'static> {
         ReportOptions {
             style: Style::plain(width),
             top,
             all_checks: false,
+            columns: None,
         }
     }
 
@@ -125,8 +134,8 @@ mod tests {
     fn files_show_requested_pages() {
         let expected = [
             "files\n",
-            "REQUESTED  REUSE%  MISSED    AHEAD  RES-BEFORE  RES-AFTER       SIZE  PATH\n",
-            "  131,072  0.00 %     512  130,560           0    131,072  512.0 MiB  /data/file\n",
+            "REQUESTED  REUSE%  MISSED    AHEAD  BEFORE-PG  AFTER-PG       SIZE  PATH\n",
+            "  131,072  0.00 %     512  130,560          0   131,072  512.0 MiB  /data/file\n",
         ]
         .concat();
         assert_eq!(
@@ -212,14 +221,11 @@ mod tests {
         for (width, expected) in [
             (
                 120,
-                "REQUESTED REUSE% MISSED AHEAD RES-BEFORE RES-AFTER SIZE PATH",
+                "REQUESTED REUSE% MISSED AHEAD BEFORE-PG AFTER-PG SIZE PATH",
             ),
-            (
-                90,
-                "REQUESTED REUSE% MISSED AHEAD RES-BEFORE RES-AFTER PATH",
-            ),
-            (80, "REQUESTED REUSE% MISSED RES-BEFORE RES-AFTER PATH"),
-            (60, "REQUESTED REUSE% MISSED RES-AFTER PATH"),
+            (90, "REQUESTED REUSE% MISSED AHEAD BEFORE-PG AFTER-PG PATH"),
+            (80, "REQUESTED REUSE% MISSED BEFORE-PG AFTER-PG PATH"),
+            (60, "REQUESTED REUSE% MISSED AFTER-PG PATH"),
             (40, "REUSE% MISSED PATH"),
             (30, "REUSE% PATH"),
         ] {

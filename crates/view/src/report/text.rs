@@ -11,7 +11,11 @@ use crate::number::value_text;
 use crate::read_parts::read_bar;
 
 /// The whole report.
-pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: ReportOptions) -> String {
+pub(super) fn report(
+    interval: &Interval,
+    diagnosis: &Diagnosis,
+    options: ReportOptions<'_>,
+) -> String {
     let style = options.style;
     let parts = [
         head(interval, options),
@@ -41,7 +45,7 @@ pub(super) fn report(interval: &Interval, diagnosis: &Diagnosis, options: Report
     parts.join("\n")
 }
 
-fn head(interval: &Interval, options: ReportOptions) -> String {
+fn head(interval: &Interval, options: ReportOptions<'_>) -> String {
     let style = options.style;
     let seconds = |value| value_text(&Value::seconds(value));
     let times = format!(

@@ -3,7 +3,7 @@
 //! Rows are written at once; only the columns' widths are kept.
 //!
 //! # Layout
-//! - [`RowWriter`], [`RowOptions`]: the stream.
+//! - [`RowWriter`], [`RowOptions`]: the stream. [`RowWriters`]: the same rows in several formats.
 //! - `table`: for people. `records`: JSON, JSON lines and CSV.
 
 use std::io::{self, Write};
@@ -15,9 +15,11 @@ use crate::metrics::Exposition;
 
 mod options;
 mod records;
+mod several;
 mod table;
 
 pub use options::RowOptions;
+pub use several::RowWriters;
 
 /// Writes rows, one at a time, in one format.
 #[derive(Debug)]
@@ -60,6 +62,11 @@ impl<W: Write> RowWriter<W> {
     /// Sets what was lost so far: JSON and OpenMetrics end with it. Tables and lines have no place for it.
     pub fn set_lost(&mut self, lost: &[Lost]) {
         self.lost = Some(lost.to_vec());
+    }
+
+    /// The format.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Another room for the lines to come: terminals change their size.

@@ -1,14 +1,13 @@
 //! Rows for people: a header and one line per row, numbers right-aligned.
 //!
-//! Every number is one word, so that `awk` and `cut` find their columns. A column stays as wide as
-//! its widest number, and later lines are aligned again.
+//! A column stays as wide as its widest number, and later lines are aligned again.
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
 use crate::cell::{LEAST_WIDTH, width, wrapped};
 use crate::layout::{Column, Layout};
-use crate::number::{compact, grouped};
-use crate::style::Style;
+use crate::number::{grouped, value_text};
+use crate::style::{Style, Tables};
 
 /// Columns that are omitted if a line has no room for all, the first of them first. The order puts
 /// columns first that other tools show or that follow from others: hits follow from the total and
@@ -122,6 +121,10 @@ impl Table {
         if !total.elapsed.is_zero() {
             head += &format!(", {:.1} s", total.elapsed.as_secs_f64());
         }
+        if style.tables == Tables::Markdown {
+            // Below a title, it is a table of its own.
+            self.since_header = None;
+        }
         format!(
             "{}\n{}",
             style.bold(&head),
@@ -142,6 +145,9 @@ impl Table {
 
     fn line(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
         let cells = texts(row, columns);
+        if style.tables == Tables::Markdown {
+            return self.markdown_line(&cells);
+        }
         let grown = self.layout.grow(&cells);
         let mut note = String::new();
         let left_out = self.without_room();
@@ -165,6 +171,14 @@ impl Table {
         }
         self.since_header = self.since_header.map(|rows| rows + 1);
         format!("{line}\n")
+    }
+
+    fn markdown_line(&mut self, cells: &[String]) -> String {
+        let line = self.layout.markdown_line(|place| &cells[place]);
+        match self.since_header.replace(1) {
+            None => format!("{}\n{line}\n", self.layout.markdown_headers()),
+            Some(_) => format!("{line}\n"),
+        }
     }
 
     /// Omits the columns without room; returns their indexes.
@@ -193,7 +207,7 @@ impl Table {
 fn texts(row: &Row, columns: &[&Field]) -> Vec<String> {
     columns
         .iter()
-        .map(|field| compact(&field.of(row)))
+        .map(|field| value_text(&field.of(row)))
         .collect()
 }
 
@@ -201,8 +215,8 @@ fn texts(row: &Row, columns: &[&Field]) -> Vec<String> {
 fn usual_width(unit: Unit) -> usize {
     match unit {
         Unit::Count | Unit::Pages | Unit::Seconds | Unit::Factor => 8,
-        Unit::Bytes => "1023.9MiB".len(),
-        Unit::Ratio => "100.00%".len(),
+        Unit::Bytes => "512.0 MiB".len(),
+        Unit::Ratio => "100.00 %".len(),
         Unit::Id => 7,
         Unit::Time => "00:00:00".len(),
         Unit::Text => OTHER_TEXT,
@@ -232,10 +246,10 @@ mod tests {
             .set_estimated(Counter::ReadRequestedPages, 100, Reason::ByVmstat);
         let rows = [row(131_072, 512), row(0, 0), blind];
         let expected = "\
-TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
-03:04:06     131072       512    130560   99.61%    512.0MiB
-03:04:06          0         0         0        -    512.0MiB
-03:04:06       ~100         ?         ?        ?    512.0MiB
+TIME      REQUESTED    MISSED      HITS    REUSE%  PAGE-CACHE
+03:04:06    131,072       512   130,560   99.61 %   512.0 MiB
+03:04:06          0         0         0         -   512.0 MiB
+03:04:06       ~100         ?         ?         ?   512.0 MiB
 ";
         assert_eq!(
             written(Format::Table, NAMES, &rows, None, options()),
@@ -286,8 +300,8 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
         let expected = [
             "REQUESTED    MISSED\n",
             "        1         0\n",
-            "1234567890123         0\n",
-            "            2         0\n",
+            "1,234,567,890,123         0\n",
+            "                2         0\n",
         ]
         .concat();
         let text = written(Format::Table, "REQUESTED,MISSED", &rows, None, options());
@@ -355,11 +369,11 @@ a\\x1b[31mb            1
         let rows = [row(131_072, 512), row(0, 0)];
         for (columns, header) in [
             (
-                112,
+                113,
                 "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED BUFFERS PAGE-CACHE",
             ),
             (
-                111,
+                112,
                 "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED PAGE-CACHE",
             ),
             (80, "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES"),
@@ -382,7 +396,7 @@ a\\x1b[31mb            1
             );
             assert_eq!(
                 text.matches("no room for").count(),
-                usize::from(columns < 112),
+                usize::from(columns < 113),
                 "the note appears once: {text}"
             );
         }
@@ -430,8 +444,8 @@ a\\x1b[31mb            1
             )
         };
         let narrow = "\
-RES-BEFORE  NOTE                            PATH
-         7  7 mapped by a program of a...   /var/lib/db
+BEFORE-PG  NOTE                             PATH
+        7  7 mapped by a program of a l...  /var/lib/db
 ";
         assert_eq!(shown(Some(68)), narrow, "to the remaining width");
         for text in [shown(None), shown(Some(90))] {

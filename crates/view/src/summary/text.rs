@@ -183,7 +183,7 @@ fn numbers(summary: &Statistics, options: &SummaryOptions) -> String {
         _ => String::new(),
     });
     grid.column("IN ALL", Side::Right, totals.collect());
-    grid.omit(&SPARED, options.style.width);
+    grid.omit(&SPARED, options.style.table_width());
     let left_out = grid.left_out().map(|text| {
         let text = format!("{text}: --json has all");
         format!("{}\n", wrapped(&text, options.style.width))
@@ -240,7 +240,7 @@ fn stalls(summary: &Statistics, options: &SummaryOptions) -> String {
             _ => String::new(),
         }),
     );
-    grid.omit(&["AT"], options.style.width);
+    grid.omit(&["AT"], options.style.table_width());
     format!("{title}\n{}", grid.text(options.style))
 }
 
@@ -254,6 +254,7 @@ fn parts(summary: &Statistics, options: &SummaryOptions) -> String {
     let options = ReportOptions {
         style: options.style,
         top: options.top,
+        columns: options.columns.as_deref(),
         ..ReportOptions::default()
     };
     let tables = [

@@ -21,6 +21,7 @@ use crate::commands::guard::{directory, recovered, report_restored};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use cachewise_cli::output::{self, Sink, Stream, Whole, explain, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// Runs every trial that is not done yet, and reports.
 pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
@@ -40,11 +41,12 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     if arguments.dry_run {
         return dry_run(arguments, &plan, &trials, &skipped);
     }
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    if !matches!(sink.format, Format::Table | Format::Json) {
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let formats = [Format::Table, Format::Json];
+    if let Some(other) = sinks.iter().find(|sink| !formats.contains(&sink.format)) {
         bail!(
             "a matrix is reported as text, or with -o json; not as {}",
-            sink.format
+            other.format
         );
     }
     let html = page_of(arguments)?;
@@ -123,7 +125,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                 if !results.done().is_empty() {
                     let verdicts =
                         Verdicts::from_trials(&plan, results.done(), skipped, processors());
-                    report(sink, html, file, &verdicts)?;
+                    report(sinks, html, file, &verdicts)?;
                 }
                 bail!(
                     "some runs failed; fix the cause and start the same command again to continue"
@@ -133,7 +135,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     }
     bar.end();
     let verdicts = Verdicts::from_trials(&plan, results.done(), skipped, processors());
-    report(sink, html, file, &verdicts)?;
+    report(sinks, html, file, &verdicts)?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
@@ -173,9 +175,7 @@ fn dry_run(
     trials: &[Trial],
     skipped: &[Skipped],
 ) -> Result<ExitCode> {
-    let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
-    let name = sink.name().to_owned();
-    let mut write = || -> std::io::Result<()> {
+    let write = |sink: &mut Sink| -> std::io::Result<()> {
         if sink.format == Format::Json {
             let document = json!({
                 "schema_version": 1,
@@ -216,30 +216,29 @@ fn dry_run(
             plan.seed
         )
     };
-    write().with_context(|| format!("cannot write to {name}"))?;
+    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+    sinks.write(|sink| Ok(write(sink)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn report(
-    mut sink: Sink,
+    sinks: Sinks,
     html: Option<(Whole, &Path)>,
     file: &Path,
     verdicts: &Verdicts,
 ) -> Result<()> {
-    let name = sink.name().to_owned();
-    let written = if sink.format == Format::Json {
-        let mut document =
-            serde_json::to_value(verdicts).context("cannot write the report as JSON")?;
-        document["schema_version"] = json!(1);
-        document["timestamp"] = json!(machine::timestamp().to_string());
-        document["hostname"] = json!(machine::hostname(&Kernel::new()));
-        document["page_size_bytes"] = json!(cachewise_sys::page_size().get());
-        writeln!(sink, "{document:#}")
-    } else {
-        writeln!(sink, "{}", output::printable(&verdicts.to_string()))
-    };
-    written.with_context(|| format!("cannot write to {name}"))?;
-    sink.keep()?;
+    let mut document = serde_json::to_value(verdicts).context("cannot write the report as JSON")?;
+    document["schema_version"] = json!(1);
+    document["timestamp"] = json!(machine::timestamp().to_string());
+    document["hostname"] = json!(machine::hostname(&Kernel::new()));
+    document["page_size_bytes"] = json!(cachewise_sys::page_size().get());
+    sinks.write(|sink| {
+        match sink.format {
+            Format::Json => writeln!(sink, "{document:#}"),
+            _ => writeln!(sink, "{}", output::printable(&verdicts.to_string())),
+        }?;
+        Ok(())
+    })?;
     if let Some((html, path)) = html {
         let title = format!("cachewise bench matrix: {}", file.display());
         html.write(page(verdicts, &title).as_bytes())
@@ -250,8 +249,6 @@ fn report(
 
 /// Lists every setting with its valid values and its current value.
 fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
-    let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
-    let name = sink.name().to_owned();
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let target = SettingTarget {
         kernel,
@@ -265,14 +262,15 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
         }
         (_, Err(error)) => format!("? ({error})"),
     };
-    let mut write = || -> std::io::Result<()> {
+    let write = |sink: &mut Sink| -> std::io::Result<()> {
         for setting in SETTINGS {
             writeln!(sink, "{} = {}", setting.name, now(setting))?;
             writeln!(sink, "    {}; {}", setting.about, setting.kind)?;
         }
         Ok(())
     };
-    write().with_context(|| format!("cannot write to {name}"))?;
+    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+    sinks.write(|sink| Ok(write(sink)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use cachewise_bench::{Event, Summary, Workload};
 use cachewise_model::{
     FIELDS, Field, INTERVAL_COLUMNS, LATENCY_COLUMNS, Measured, Row, TOTAL_COLUMNS,
 };
-use cachewise_view::{Format, RowOptions, RowWriter};
+use cachewise_view::{Format, RowOptions, RowWriter, RowWriters};
 
 use super::arguments::Measure;
 use super::lines::Lines;
@@ -15,6 +15,7 @@ use super::watcher::{Watcher, cannot_write};
 use crate::columns::fields;
 use crate::machine;
 use cachewise_cli::output::{Sink, Stream};
+use cachewise_cli::sinks::Sinks;
 
 /// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 20;
@@ -22,14 +23,12 @@ const HEADER_EVERY: usize = 20;
 /// Output of measurements.
 pub struct Shown {
     name: String,
-    format: Format,
-    /// For intervals, and with machine formats for sums too; taken while the end of a table is
-    /// written.
-    writer: Option<RowWriter<Sink>>,
+    /// For intervals; taken while the end of the tables is written.
+    tables: Option<RowWriters<Sink>>,
+    /// Other formats, for intervals and sums.
+    documents: Option<RowWriters<Sink>>,
     /// Columns of `--columns`.
     picked: Option<Vec<&'static Field>>,
-    options: RowOptions,
-    fits: bool,
     totals: Vec<Row>,
     /// Writer of the log of `-l`.
     log: Lines,
@@ -43,31 +42,33 @@ impl Shown {
     /// The output or the log cannot be written to.
     pub fn open(arguments: &Measure, workloads: &[Workload]) -> Result<Shown> {
         let log = Lines::to_log(arguments)?;
-        let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-        let options = RowOptions {
-            header_every: sink.is_terminal.then_some(HEADER_EVERY),
-            ..sink.row_options()
-        };
-        let format = sink.format;
-        let fits = sink.is_terminal && arguments.columns.is_none();
-        let name = sink.name().to_owned();
-        let columns: Vec<&'static Field> = match (arguments.fields(), format) {
-            (Some(asked), _) => asked.to_vec(),
-            (None, Format::Table) => fields(&INTERVAL_COLUMNS),
-            // Machine formats contain every field.
-            (None, _) => FIELDS
+        let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+        let name = sinks.names();
+        let picked = arguments.fields().map(<[_]>::to_vec);
+        let fits = picked.is_none();
+        let (tables, documents): (Vec<Sink>, Vec<Sink>) = sinks
+            .into_iter()
+            .partition(|sink| sink.format == Format::Table);
+        let columns = picked.clone().unwrap_or_else(|| fields(&INTERVAL_COLUMNS));
+        let tables = tables
+            .into_iter()
+            .map(|sink| writer(sink, &columns, Some(HEADER_EVERY), fits));
+        // Machine formats contain every field.
+        let all = || {
+            FIELDS
                 .iter()
                 .filter(|field| field.is_of(&whole()))
-                .collect(),
+                .collect()
         };
-        let writer = RowWriter::new(sink, format, &columns, options.clone());
+        let columns = picked.clone().unwrap_or_else(all);
+        let documents = documents
+            .into_iter()
+            .map(|sink| writer(sink, &columns, None, false));
         Ok(Shown {
             name,
-            format,
-            picked: arguments.fields().map(<[_]>::to_vec),
-            writer: Some(writer),
-            options,
-            fits,
+            tables: Some(RowWriters::new(tables)),
+            documents: Some(RowWriters::new(documents)),
+            picked,
             totals: Vec::new(),
             log,
             are_several: workloads.len() > 1,
@@ -75,21 +76,27 @@ impl Shown {
         })
     }
 
-    fn row(&mut self, mut row: Row) -> Result<()> {
+    fn has_table(&self) -> bool {
+        self.tables
+            .as_ref()
+            .is_some_and(|tables| !tables.is_empty())
+    }
+
+    fn row(&mut self, mut row: Row, is_total: bool) -> Result<()> {
         row.labels.time = Measured::Exact(machine::timestamp());
-        let Some(writer) = &mut self.writer else {
-            return Ok(());
-        };
-        writer.set_room(if self.fits {
-            Stream::Stdout.width()
-        } else {
-            None
-        });
-        cannot_write(writer.write(&row), &self.name)
+        let (mut shown, mut written) = (Ok(()), Ok(()));
+        if let Some(tables) = self.tables.as_mut().filter(|_| !is_total) {
+            tables.set_room(Stream::Stdout.width());
+            shown = tables.write(&row);
+        }
+        if let Some(documents) = &mut self.documents {
+            written = documents.write(&row);
+        }
+        cannot_write(shown.and(written), &self.name)
     }
 
     /// Writes the sums as tables: costs, and latencies.
-    fn tables(&mut self, mut sink: Sink) -> Result<()> {
+    fn sums(&self, mut sink: Sink) -> std::io::Result<()> {
         let mut kinds = vec![fields(&TOTAL_COLUMNS), fields(&LATENCY_COLUMNS)];
         if !self.has_latency {
             kinds.truncate(1);
@@ -98,27 +105,34 @@ impl Shown {
             kinds = vec![[fields(&["engine", "chunk_bytes"]), picked.clone()].concat()];
         }
         for columns in kinds {
-            cannot_write(writeln!(sink), &self.name)?;
-            let options = RowOptions {
-                header_every: Some(usize::MAX),
-                ..self.options.clone()
-            };
-            let mut writer = RowWriter::new(sink, self.format, &columns, options);
-            writer.set_room(if self.fits {
-                Stream::Stdout.width()
-            } else {
-                None
-            });
+            writeln!(sink)?;
+            let mut writer = writer(sink, &columns, Some(usize::MAX), self.picked.is_none());
             for row in &self.totals {
                 writer.fit(row);
             }
             for row in &self.totals {
-                cannot_write(writer.write(row), &self.name)?;
+                writer.write(row)?;
             }
-            sink = cannot_write(writer.finish(None), &self.name)?;
+            sink = writer.finish(None)?;
         }
-        cannot_write(sink.flush(), &self.name)
+        sink.flush()
     }
+}
+
+fn writer(
+    sink: Sink,
+    columns: &[&'static Field],
+    header_every: Option<usize>,
+    fits: bool,
+) -> RowWriter<Sink> {
+    let fits = sink.is_terminal && fits;
+    let options = RowOptions {
+        header_every: header_every.filter(|every| sink.is_terminal || *every == usize::MAX),
+        room: fits.then(|| Stream::Stdout.width()).flatten(),
+        ..sink.row_options()
+    };
+    let format = sink.format;
+    RowWriter::new(sink, format, columns, options)
 }
 
 /// A row with every field of measurements.
@@ -129,7 +143,7 @@ fn whole() -> Row {
 impl Watcher for Shown {
     fn begin(&mut self, workload: &Workload) -> Result<()> {
         self.log.begin(workload)?;
-        if self.format == Format::Table && self.are_several {
+        if self.has_table() && self.are_several {
             // Progress goes to the same stream as the table's rows.
             cachewise_cli::output::tell(&format!(
                 "{}, {} at a time, {}, seed {}",
@@ -142,28 +156,29 @@ impl Watcher for Shown {
     fn event(&mut self, workload: &Workload, event: &Event<'_>) -> Result<()> {
         self.log.event(workload, event)?;
         match event {
-            Event::Interval { figures, .. } => self.row(figures.row(workload)),
+            Event::Interval { figures, .. } => self.row(figures.row(workload), false),
             _ => Ok(()),
         }
     }
 
     fn end(&mut self, summary: &Summary) -> Result<()> {
         self.log.end(summary)?;
-        match self.format {
-            Format::Table => self.totals.push(summary.row()),
-            _ => self.row(summary.row())?,
-        }
-        Ok(())
+        self.totals.push(summary.row());
+        self.row(summary.row(), true)
     }
 
     fn finish(&mut self) -> Result<()> {
-        let Some(writer) = self.writer.take() else {
-            return Ok(());
-        };
-        let sink = cannot_write(writer.finish(None), &self.name)?;
-        match (self.format, self.totals.is_empty()) {
-            (Format::Table, false) => self.tables(sink),
-            _ => Ok(()),
+        let mut written = Ok(());
+        if let Some(documents) = self.documents.take() {
+            written = documents.finish(None).map(|_| ());
         }
+        if let Some(tables) = self.tables.take() {
+            let shown = tables.finish(None).and_then(|sinks| {
+                let sinks = sinks.into_iter().filter(|_| !self.totals.is_empty());
+                sinks.into_iter().try_for_each(|sink| self.sums(sink))
+            });
+            written = written.and(shown);
+        }
+        cannot_write(written, &self.name)
     }
 }

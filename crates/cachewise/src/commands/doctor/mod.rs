@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Checkup, Diagnosis, Interval, Sum, System};
 use cachewise_probe::{Detail, Options, Scope};
@@ -27,8 +27,9 @@ use crate::ticks::Ticks;
 use crate::watch::Watch;
 use crate::{copies, machine};
 use arguments::Doctor;
-use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
+use cachewise_cli::output::{Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
+use cachewise_cli::sinks::Sinks;
 
 /// Interval of snapshots while watching: a process that lives for a moment has its own row, and tables do not fill up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -42,7 +43,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         return explain::explain(id);
     }
     let kernel = Kernel::new();
-    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let mut checks = probes::kernel(&kernel);
@@ -59,7 +60,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         watched: None,
     };
     if arguments.seconds > Duration::ZERO && !arguments.capabilities {
-        if sink.is_terminal {
+        if sinks.have_terminal() {
             tell(&format!(
                 "watching for {:.1} s; --capabilities leaves that out",
                 arguments.seconds.as_secs_f64()
@@ -67,11 +68,10 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         }
         checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel)?);
     }
-    let name = sink.name().to_owned();
-    let (format, style) = (sink.format, sink.style);
-    let written = write_checkup(&mut sink, format, &checkup, style)
-        .with_context(|| format!("cannot write to {name}"))
-        .and_then(|()| sink.keep());
+    let written = sinks.write(|sink| {
+        let (format, style) = (sink.format, sink.style);
+        Ok(write_checkup(sink, format, &checkup, style)?)
+    });
     match written {
         Err(error) if !is_broken_pipe(&error) => return Err(error),
         _ => {}

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::Output;
+use crate::options::{Columns, Output, drop_columns};
 
 /// `cachewise drop`.
 #[derive(Debug, Args)]
@@ -30,6 +30,9 @@ pub struct Drop {
     /// Show how much could be dropped, and drop nothing.
     #[arg(short = 'N', long, conflicts_with = "yes")]
     pub dry_run: bool,
+    /// Columns, comma-separated ids or headings; see `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = drop_columns(), hide_possible_values = true)]
+    pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,
 }

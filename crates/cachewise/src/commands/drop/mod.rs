@@ -17,8 +17,9 @@ use cachewise_view::RowWriter;
 use crate::columns::fields;
 use crate::machine;
 use arguments::Drop;
-use cachewise_cli::output::{self, Sink, Stream, tell};
+use cachewise_cli::output::{self, Stream, tell};
 use cachewise_cli::signals::{self, Caught};
+use cachewise_cli::sinks::Sinks;
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
@@ -50,7 +51,11 @@ impl From<Caught> for Event {
 /// Drops the caches after confirmation, and shows the memory before and after.
 pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let columns = match &arguments.columns {
+        Some(columns) => columns.0.clone(),
+        None => fields(&COLUMNS),
+    };
     let what = What::of(arguments.what, !arguments.no_sync);
     let before = state(&kernel)?;
     if !arguments.dry_run {
@@ -70,14 +75,14 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
             .with_context(|| format!("cannot write to {DROP_CACHES}"))?;
         rows.push(row("after", state(&kernel)?));
     }
-    let (name, format) = (sink.name().to_owned(), sink.format);
-    let options = sink.row_options();
-    let mut writer = RowWriter::new(sink, format, &fields(&COLUMNS), options);
-    rows.iter()
-        .try_for_each(|row| writer.write(row))
-        .and_then(|()| writer.finish(None))
-        .with_context(|| format!("cannot write to {name}"))?
-        .keep()?;
+    sinks.write(|sink| {
+        let (format, options) = (sink.format, sink.row_options());
+        let mut writer = RowWriter::new(sink, format, &columns, options);
+        rows.iter().for_each(|row| writer.fit(row));
+        rows.iter().try_for_each(|row| writer.write(row))?;
+        writer.finish(None)?;
+        Ok(())
+    })?;
     tell(&match &rows[..] {
         [before, after] => what.went(&before.system, &after.system),
         _ => format!(

@@ -6,7 +6,7 @@ use cachewise_model::Field;
 use cachewise_units::Period;
 use clap::Args;
 
-use crate::options::{Columns, LabelFile, Output, Select, parse_file_columns, parse_pid};
+use crate::options::{Columns, LabelFile, Output, Select, file_columns, parse_pid};
 use crate::selection::Named;
 
 const USAGE: &str = "cachewise files [OPTIONS] PATH...
@@ -94,7 +94,7 @@ pub struct Files {
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program", "evicted", "tree", "map", "histogram", "columns", "top", "sort", "reverse", "only_cached", "watch", "json"])]
     pub ncdu: bool,
     /// Columns, comma-separated ids (resident_pages) or headings (RESIDENT), in any case; see `cachewise columns`.
-    #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]
+    #[arg(short, long, value_name = "LIST", value_parser = file_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,

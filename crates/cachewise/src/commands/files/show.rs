@@ -4,11 +4,11 @@ use std::io::{BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Labels, Measured, Reason, Row, Subject};
 use cachewise_residency::{Counts, Inode, map};
 use cachewise_units::ByteRange;
-use cachewise_view::{Format, RowOptions, RowWriter};
+use cachewise_view::{Format, RowOptions, RowWriter, RowWriters};
 
 use super::batched::Batched;
 use super::counting::{Answer, Counting};
@@ -21,6 +21,7 @@ use crate::machine;
 use crate::options::FileLabels;
 use crate::options::Output;
 use cachewise_cli::output::{self, Sink, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// Default of `--top` for tables of directories and of the whole machine.
 const TOP: usize = 20;
@@ -32,15 +33,19 @@ const NARROW: usize = 80;
 
 /// Where rows go, and which.
 pub struct Show {
-    sink: Option<Sink>,
-    /// The output of a document without rows, which ends the list.
-    raw: Option<Sink>,
+    tables: Vec<Sink>,
+    /// Those of other formats.
+    documents: Vec<Sink>,
     name: String,
-    format: Format,
+    has_table: bool,
+    /// The width of the terminal that columns have to fit.
     room: Option<usize>,
     /// `None`: as they come.
     order: Option<Order>,
+    /// Maximum rows in all.
     most: Option<usize>,
+    /// Maximum rows of tables.
+    most_in_tables: Option<usize>,
     plan: Plan,
     /// Notes that were printed for this list before.
     notes: Notes,
@@ -51,7 +56,7 @@ pub struct Show {
 
 /// A document with several repetitions, and the total of the last one.
 struct Stream {
-    writer: RowWriter<Batched>,
+    writers: RowWriters<Batched>,
     total: Row,
 }
 
@@ -77,39 +82,42 @@ pub struct Plan {
 
 impl Show {
     /// Opens the output.
-    pub fn open(output: &Output, mut plan: Plan) -> Result<Show> {
-        let sink = match plan.repeated {
-            true => Sink::open(output, output::Stream::Stdout)?,
-            false => Sink::open_whole(output, output::Stream::Stdout)?,
+    pub fn open(output: &Output, plan: Plan) -> Result<Show> {
+        let sinks = match plan.repeated {
+            true => Sinks::open(output, output::Stream::Stdout)?,
+            false => Sinks::open_whole(output, output::Stream::Stdout)?,
         };
-        let is_table = sink.format == Format::Table;
-        if plan.repeated && matches!(sink.format, Format::Csv | Format::Json) {
-            // Rows of different looks stand in one document.
-            plan.columns.splice(0..0, cachewise_model::field("time"));
-        }
-        if sink.format == Format::OpenMetrics {
-            // A series that is not there has no room for a reason; a sum of a part has to say so.
-            plan.columns.extend(cachewise_model::field("unknown_files"));
-        }
+        let name = sinks.names();
+        let (tables, documents): (Vec<Sink>, Vec<Sink>) = sinks
+            .into_iter()
+            .partition(|sink| sink.format == Format::Table);
+        let has_table = !tables.is_empty();
         // Whatever is under a directory is too much for a table.
-        let is_cut = is_table && !plan.all_are_named;
-        let most = match plan.top {
+        let is_cut = has_table && !plan.all_are_named;
+        let most_in_tables = match plan.top {
             Some(0) => None,
             Some(top) => Some(top),
             None => is_cut.then_some(TOP),
         };
-        let is_ordered = plan.order_is_chosen || most.is_some() || is_cut;
+        let most = match plan.top {
+            None if !documents.is_empty() => None,
+            _ => most_in_tables,
+        };
+        let is_ordered = plan.order_is_chosen || most_in_tables.is_some() || is_cut;
+        let terminal = tables.iter().find(|sink| sink.is_terminal);
         Ok(Show {
-            name: sink.name().to_owned(),
-            format: sink.format,
-            room: (is_table && sink.is_terminal && !plan.columns_are_chosen)
-                .then_some(sink.style.width),
+            name,
+            room: terminal
+                .filter(|_| !plan.columns_are_chosen)
+                .map(|sink| sink.style.width),
             // A screen that is drawn anew has to have all notes anew.
-            notes: Notes::new(plan.repeated && !(is_table && sink.is_terminal)),
-            sink: Some(sink),
-            raw: None,
+            notes: Notes::new(plan.repeated && terminal.is_none()),
+            tables,
+            documents,
+            has_table,
             order: is_ordered.then_some(plan.order),
             most,
+            most_in_tables,
             plan,
             stream: None,
             stop: Stop::default(),
@@ -146,45 +154,53 @@ impl Show {
         self.notes.tell(text);
     }
 
-    /// Writes something that is no rows.
+    /// Writes something that is no rows, to the one output.
     pub fn raw(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
-        let sink = self.sink.take().context("the output is closed")?;
+        let mut sinks = std::mem::take(&mut self.tables);
+        sinks.append(&mut self.documents);
+        let sink = match (sinks.pop(), sinks.is_empty()) {
+            (Some(sink), true) => sink,
+            _ => bail!("this document has one form: remove all -o but one"),
+        };
         let mut out = BufWriter::new(sink);
         let written = write(&mut out).and_then(|()| {
             let ended = out.into_inner();
             ended.map_err(std::io::IntoInnerError::into_error)
         });
-        self.raw = Some(written.with_context(|| format!("cannot write to {}", self.name))?);
+        self.documents = vec![written.with_context(|| format!("cannot write to {}", self.name))?];
         Ok(())
     }
 
-    /// Replaces the output file with the complete one. Without this call, the old file stays.
+    /// Replaces the output files with the complete ones. Without this call, the old files stay.
     pub fn keep(&mut self) -> Result<()> {
-        let sink = self.sink.take().or(self.raw.take());
-        sink.map_or(Ok(()), Sink::keep)
+        let mut sinks = std::mem::take(&mut self.tables);
+        sinks.append(&mut self.documents);
+        Sinks::from(sinks).keep()
     }
 
-    /// Adds a line below a table.
+    /// Adds a line below tables.
     pub fn line(&mut self, text: &str) -> Result<()> {
-        match &mut self.sink {
-            Some(sink) if self.format == Format::Table => {
-                writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))
-            }
-            // A repeated document has no line about each repetition.
-            _ if self.plan.repeated => Ok(()),
-            _ => {
-                tell(text);
-                Ok(())
-            }
+        for sink in &mut self.tables {
+            writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))?;
         }
+        // A repeated document has no line about each repetition.
+        if !self.has_table && !self.plan.repeated {
+            tell(text);
+        }
+        Ok(())
     }
 
     /// Begins a list.
     pub fn begin(&mut self) -> Result<Listing<'_>> {
         let timestamp = machine::timestamp();
-        let writer = match self.stream.take() {
-            Some(stream) => stream.writer,
-            None => self.writer(&timestamp)?,
+        let tables = self.table_writers(&timestamp)?;
+        let documents = match self.stream.take() {
+            Some(stream) => stream.writers,
+            None => {
+                let sinks = std::mem::take(&mut self.documents);
+                let writers = sinks.into_iter().map(|sink| self.writer(sink, &timestamp));
+                RowWriters::new(writers.collect::<Vec<_>>())
+            }
         };
         let has = |ids: &[&str]| {
             let mut columns = self.plan.columns.iter();
@@ -197,39 +213,57 @@ impl Show {
             time: (has(&["time"]) || self.plan.repeated).then_some(timestamp),
             counting: self.count(),
             show: self,
-            writer,
+            tables,
+            documents,
+            for_tables: 0,
             candidates: 0,
             hidden: None,
         })
     }
 
-    fn writer(&mut self, timestamp: &str) -> Result<RowWriter<Batched>> {
-        let mut sink = self.sink.take().context("the output is closed")?;
-        if self.plan.repeated && self.format == Format::Table {
-            // Home, and what is below cleared: no flicker.
-            let clear = if sink.is_terminal { "\x1b[H\x1b[J" } else { "" };
-            writeln!(sink, "{clear}{timestamp}")
-                .with_context(|| format!("cannot write to {}", self.name))?;
+    fn table_writers(&mut self, timestamp: &str) -> Result<RowWriters<Batched>> {
+        let mut sinks = std::mem::take(&mut self.tables);
+        if self.plan.repeated {
+            for sink in &mut sinks {
+                // Home, and what is below cleared: no flicker.
+                let clear = if sink.is_terminal { "\x1b[H\x1b[J" } else { "" };
+                writeln!(sink, "{clear}{timestamp}")
+                    .with_context(|| format!("cannot write to {}", self.name))?;
+            }
         }
+        let writers = sinks.into_iter().map(|sink| self.writer(sink, timestamp));
+        Ok(RowWriters::new(writers.collect::<Vec<_>>()))
+    }
+
+    fn writer(&self, sink: Sink, timestamp: &str) -> RowWriter<Batched> {
         let options = RowOptions {
             timestamp: timestamp.to_owned(),
-            room: self.room,
+            room: self.room.filter(|_| sink.is_terminal),
             ..sink.row_options()
         };
+        let (format, columns) = (sink.format, self.columns(sink.format));
         let out = Batched::new(sink, self.plan.repeated);
-        Ok(RowWriter::new(
-            out,
-            self.format,
-            &self.plan.columns,
-            options,
-        ))
+        RowWriter::new(out, format, &columns, options)
+    }
+
+    fn columns(&self, format: Format) -> Vec<&'static Field> {
+        let mut columns = self.plan.columns.clone();
+        if self.plan.repeated && matches!(format, Format::Csv | Format::Json) {
+            // Rows of different looks stand in one document.
+            columns.splice(0..0, cachewise_model::field("time"));
+        }
+        if format == Format::OpenMetrics {
+            // A series that is not there has no room for a reason; a sum of a part has to say so.
+            columns.extend(cachewise_model::field("unknown_files"));
+        }
+        columns
     }
 
     /// Ends a document with several repetitions.
     pub fn close(&mut self) -> Result<()> {
-        if let Some(Stream { writer, total }) = self.stream.take() {
-            let finished = writer.finish(Some(&total)).and_then(Batched::end);
-            finished.with_context(|| format!("cannot write to {}", self.name))?;
+        if let Some(Stream { writers, total }) = self.stream.take() {
+            ended(writers, Some(&total))
+                .with_context(|| format!("cannot write to {}", self.name))?;
         }
         Ok(())
     }
@@ -238,7 +272,10 @@ impl Show {
 /// A list that is being made.
 pub struct Listing<'a> {
     show: &'a mut Show,
-    writer: RowWriter<Batched>,
+    tables: RowWriters<Batched>,
+    documents: RowWriters<Batched>,
+    /// Files or directories that were to be written.
+    for_tables: usize,
     /// `None`: rows are written as they come.
     first: Option<First>,
     /// Whether device and inode of files are shown.
@@ -325,8 +362,12 @@ impl Listing<'_> {
     pub fn rows(&mut self, rows: Vec<Row>, hidden: usize) -> Result<()> {
         self.counting.all_came();
         self.hidden = Some((hidden as u64, ("directory is", "directories are")));
-        rows.iter().for_each(|row| self.writer.fit(row));
-        rows.into_iter().try_for_each(|row| self.row(row))
+        rows.iter().for_each(|row| self.tables.fit(row));
+        for row in rows {
+            self.for_tables += 1;
+            self.row(row, None)?;
+        }
+        Ok(())
     }
 
     /// The order of `--sort`, and the maximum number of rows.
@@ -334,16 +375,27 @@ impl Listing<'_> {
         self.show.chosen_order()
     }
 
-    fn row(&mut self, mut row: Row) -> Result<()> {
-        if let Some(time) = &self.time {
-            row.labels.time = Measured::Exact(time.clone());
+    /// Writes a row; tables may get a shorter one.
+    fn row(&mut self, mut row: Row, mut brief: Option<Row>) -> Result<()> {
+        for row in std::iter::once(&mut row).chain(&mut brief) {
+            if let Some(time) = &self.time {
+                row.labels.time = Measured::Exact(time.clone());
+            }
+            if let Some(labels) = &self.show.plan.labels {
+                labels.apply_to_row(row);
+            }
         }
-        if let Some(labels) = &self.show.plan.labels {
-            labels.apply_to_row(&mut row);
-        }
-        let writer = &mut self.writer;
+        let (tables, documents) = (&mut self.tables, &mut self.documents);
+        let most = self.show.most_in_tables;
+        let has_room = most.is_none_or(|most| self.for_tables <= most);
         self.counting
-            .aside(|| writer.write(&row))
+            .aside(|| {
+                let shown = match has_room {
+                    true => tables.write(brief.as_ref().unwrap_or(&row)),
+                    false => Ok(()),
+                };
+                shown.and(documents.write(&row))
+            })
             .with_context(|| format!("cannot write to {}", self.show.name))
     }
 
@@ -362,11 +414,11 @@ impl Listing<'_> {
                     found.ask();
                 }
             }
-            hidden.0 = self.candidates - found.len() as u64;
-            if !self.show.plan.maps {
-                for found in &mut found {
-                    self.abbreviate(found);
-                    self.writer.fit(&found.row());
+            let most = self.show.most_in_tables.unwrap_or(usize::MAX);
+            hidden.0 = self.candidates - found.len().min(most) as u64;
+            if !self.show.plan.maps && !self.tables.is_empty() {
+                for found in found.iter().take(most) {
+                    self.tables.fit(&brief(found));
                 }
             }
             for found in found {
@@ -377,55 +429,34 @@ impl Listing<'_> {
         if let Some(time) = &self.time {
             total.labels.time = Measured::Exact(time.clone());
         }
-        let Show {
-            sink,
-            name,
-            format,
-            plan,
-            stream,
-            notes,
-            ..
-        } = self.show;
-        if plan.repeated && *format != Format::Table {
-            *stream = Some(Stream {
-                writer: self.writer,
+        let show = &mut *self.show;
+        let cannot_write = || format!("cannot write to {}", show.name);
+        // Below a table without rows there is nothing to sum up.
+        let below = (self.counting.answer.files > 0).then_some(&total);
+        show.tables = ended(self.tables, below).with_context(cannot_write)?;
+        if show.plan.repeated && !self.documents.is_empty() {
+            show.stream = Some(Stream {
+                writers: self.documents,
                 total,
             });
         } else {
-            // Below a table without rows there is nothing to sum up.
-            let is_empty = *format == Format::Table && self.counting.answer.files == 0;
-            let total = (!is_empty).then_some(&total);
-            let finished = self.writer.finish(total).and_then(Batched::end);
-            *sink = Some(finished.with_context(|| format!("cannot write to {name}"))?);
+            show.documents = ended(self.documents, Some(&total)).with_context(cannot_write)?;
         }
         let (hidden, (one, many)) = hidden;
-        if hidden > 0 && *format == Format::Table {
+        if hidden > 0 && show.has_table {
             let noun = if hidden == 1 { one } else { many };
             tell(&format!(
                 "note: {hidden} more {noun} not shown; -n 0 shows all"
             ));
         }
         let answer = self.counting.finish();
-        *notes = self.counting.notes;
-        notes.next();
+        show.notes = self.counting.notes;
+        show.notes.next();
         Ok(answer)
     }
 
-    /// Shortens notes for tables; the reason for unknown numbers is printed once below the table.
-    fn abbreviate(&self, found: &mut ListedFile) {
-        if self.show.format != Format::Table {
-            return;
-        }
-        if found.counts.is_err() && found.note.is_none() {
-            found.note = Some("unknown".to_owned());
-        }
-        if let Some(brief) = found.brief.take() {
-            found.note = Some(brief);
-        }
-    }
-
     fn write(&mut self, mut found: ListedFile) -> Result<()> {
-        self.abbreviate(&mut found);
+        self.for_tables += 1;
         if self.show.plan.maps {
             return self.write_ranges(&found);
         }
@@ -450,7 +481,8 @@ impl Listing<'_> {
             let inode = Inode::at(found.reached_by());
             found.identity = inode.ok().as_ref().map(Identity::from);
         }
-        self.row(found.row())
+        let brief = (!self.tables.is_empty()).then(|| brief(&found));
+        self.row(found.row(), brief)
     }
 
     fn write_ranges(&mut self, found: &ListedFile) -> Result<()> {
@@ -459,7 +491,9 @@ impl Listing<'_> {
         let mapped = match mapped {
             Ok(mapped) => mapped,
             // That it is unknown was counted with the file.
-            Err(error) if error.unknown().is_some() => return self.row(found.row()),
+            Err(error) if error.unknown().is_some() => {
+                return self.row(found.row(), Some(brief(found)));
+            }
             Err(error) => {
                 self.failed(&error.to_string());
                 return Ok(());
@@ -474,10 +508,27 @@ impl Listing<'_> {
             }));
             row.residency.first_page = Measured::Exact(range.start);
             row.residency.last_page = Measured::Exact(range.end - 1);
-            self.row(row)?;
+            self.row(row, None)?;
         }
         Ok(())
     }
+}
+
+/// The row of tables: its note is short, and the reason for unknown numbers is printed once below the table.
+fn brief(found: &ListedFile) -> Row {
+    let mut row = found.row();
+    let unknown = found.counts.is_err() && found.note.is_none();
+    let brief = found.brief.clone();
+    if let Some(note) = brief.or(unknown.then(|| "unknown".to_owned())) {
+        row.labels.note = Measured::Exact(note);
+    }
+    row
+}
+
+/// Ends lists, and returns their outputs.
+fn ended(writers: RowWriters<Batched>, total: Option<&Row>) -> std::io::Result<Vec<Sink>> {
+    let outputs = writers.finish(total)?;
+    outputs.into_iter().map(Batched::end).collect()
 }
 
 /// The total of all, shown or not.

@@ -18,6 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::{machine, selection};
 use arguments::{By, Guard as Arguments, KeptOf};
 use cachewise_cli::output::{Sink, Stream, tell};
+use cachewise_cli::sinks::Sinks;
 
 pub use state::{directory, recovered, report_restored};
 
@@ -100,29 +101,31 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
-/// Output: text for people, or one JSON document per line.
-struct Lines {
-    sink: Sink,
-    is_json: bool,
+/// Output: text for people, or one JSON document per line, to each target.
+struct Lines(Vec<Sink>);
+
+/// Whether events are written as text there, and not as JSON.
+fn is_text(sink: &Sink) -> bool {
+    sink.format == Format::Table
 }
 
 impl Lines {
     fn open(arguments: &Arguments) -> Result<Lines> {
-        let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-        let is_json = match sink.format {
-            Format::Table => false,
-            Format::JsonLines => true,
-            other => bail!(
+        let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+        let formats = [Format::Table, Format::JsonLines];
+        let other = sinks.iter().find(|sink| !formats.contains(&sink.format));
+        if let Some(other) = other {
+            bail!(
                 "guard writes events as text, or as JSON lines with -o jsonl; not as {}",
-                other.name()
-            ),
-        };
-        Ok(Lines { sink, is_json })
+                other.format.name()
+            );
+        }
+        Ok(Lines(sinks.into_iter().collect()))
     }
 
     fn begin(&mut self, guard: &Guard, options: &GuardOptions) -> Result<()> {
         let kept = guard.kept()?;
-        if !self.is_json {
+        if self.0.iter().any(is_text) {
             for watched in guard.watched() {
                 let would = if options.dry_run { "would be" } else { "is" };
                 tell(&format!(
@@ -134,45 +137,48 @@ impl Lines {
                 "keeps {} {} (up to {}); {kept} now",
                 options.mark, options.kept, options.target
             ));
-            return Ok(());
         }
         let groups: Vec<Value> = guard
             .watched()
             .iter()
             .map(|watched| json!({"cgroup": watched.group.name, "means": watched.means}))
             .collect();
-        self.document(json!({
-            "event": "started",
-            "schema_version": 1,
-            "hostname": machine::hostname(&Kernel::new()),
-            "page_size_bytes": cachewise_sys::page_size().get(),
-            "dry_run": options.dry_run,
-            "kept": options.kept,
-            "kept_bytes": kept.0,
-            "mark_bytes": options.mark.0,
-            "target_bytes": options.target.0,
-            "cgroups": groups,
-        }))
+        self.write_both(
+            None,
+            json!({
+                "event": "started",
+                "schema_version": 1,
+                "hostname": machine::hostname(&Kernel::new()),
+                "page_size_bytes": cachewise_sys::page_size().get(),
+                "dry_run": options.dry_run,
+                "kept": options.kept,
+                "kept_bytes": kept.0,
+                "mark_bytes": options.mark.0,
+                "target_bytes": options.target.0,
+                "cgroups": groups,
+            }),
+        )
     }
 
     fn write(&mut self, event: &GuardEvent) -> Result<()> {
-        if self.is_json {
-            let document = serde_json::to_value(event).context("cannot write the event as JSON")?;
-            return self.document(document);
-        }
+        let document = serde_json::to_value(event).context("cannot write the event as JSON")?;
         let text = cachewise_cli::output::printable(&format!("{} {event}", machine::timestamp()));
-        self.line(&text)
-    }
-
-    fn document(&mut self, mut document: Value) -> Result<()> {
-        document["timestamp"] = json!(machine::timestamp().to_string());
-        self.line(&document.to_string())
+        self.write_both(Some(&text), document)
     }
 
     /// Flushed line by line: another program may wait for it.
-    fn line(&mut self, text: &str) -> Result<()> {
-        let written = writeln!(self.sink, "{text}").and_then(|()| self.sink.flush());
-        written.with_context(|| format!("cannot write to {}", self.sink.name()))
+    fn write_both(&mut self, text: Option<&str>, mut document: Value) -> Result<()> {
+        document["timestamp"] = json!(machine::timestamp().to_string());
+        for sink in &mut self.0 {
+            let written = match (is_text(sink), text) {
+                (true, None) => Ok(()),
+                (true, Some(text)) => writeln!(sink, "{text}"),
+                (false, _) => writeln!(sink, "{document}"),
+            };
+            let written = written.and_then(|()| sink.flush());
+            written.with_context(|| format!("cannot write to {}", sink.name()))?;
+        }
+        Ok(())
     }
 }
 

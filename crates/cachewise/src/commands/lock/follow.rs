@@ -67,7 +67,7 @@ struct Scan {
 pub fn follow(arguments: &Lock) -> Result<ExitCode> {
     let target = &arguments.target;
     let output = &target.output;
-    let is_table = output.output.is_some() || output.json;
+    let is_table = !output.output.is_empty() || output.json;
     if !target.dry_run && (is_table || target.columns.is_some() || target.top.is_some()) {
         bail!("--follow prints a line when something changes: -o, --columns and -n need --dry-run");
     }

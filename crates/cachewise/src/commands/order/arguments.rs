@@ -6,8 +6,7 @@ use cachewise_residency::order::{Mode, PlanOptions};
 use cachewise_units::Bytes;
 use clap::{Args, ValueEnum};
 
-use crate::options::Output;
-use crate::options::Select;
+use crate::options::{Columns, Output, Select, file_columns};
 
 /// `cachewise order`.
 #[derive(Debug, Args)]
@@ -42,6 +41,9 @@ pub struct OrderFiles {
     /// Show the bytes read per cycle by each order with this much memory, without reading.
     #[arg(long, value_name = "BYTES")]
     pub simulate: Option<Bytes>,
+    /// Columns of a table with these columns, comma-separated ids or headings; see `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = file_columns(), hide_possible_values = true, conflicts_with_all = ["null", "simulate"])]
+    pub columns: Option<Columns>,
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]

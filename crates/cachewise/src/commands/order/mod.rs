@@ -23,6 +23,7 @@ use crate::commands::files::{Counting, Notes, plan as plan_walk, skipped};
 use crate::interrupt::{Interrupt, Stop};
 use arguments::{OrderFiles, Unit};
 use cachewise_cli::output::{Sink, Stream, status, tell};
+use cachewise_cli::sinks::Sinks;
 use rows::row_writer;
 
 /// Prints files, or ranges of them, in the order in which to read them.
@@ -55,21 +56,25 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     if arguments.explain {
         explain(&plan);
     }
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    let name = sink.name().to_owned();
-    let is_plain = arguments.output.output.is_none() && !arguments.output.json;
-    let sink = if is_plain {
-        write_plain(sink, arguments, &survey, &plan)
-    } else {
-        write_rows(sink, arguments, &survey, &plan)
-    }
-    .with_context(|| format!("cannot write to {name}"))?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let name = sinks.names();
+    let is_default = arguments.output.output.is_empty() && !arguments.output.json;
+    let is_plain = is_default && arguments.columns.is_none();
+    let written = |sink| match is_plain {
+        true => write_plain(sink, arguments, &survey, &plan),
+        false => write_rows(sink, arguments, &survey, &plan),
+    };
+    let sinks = sinks.into_iter().map(written);
+    let sinks: Vec<Sink> = sinks
+        .collect::<io::Result<_>>()
+        .with_context(|| format!("cannot write to {name}"))?;
     if let Some(status) = interrupt.status() {
-        let kept = match arguments.output.output {
-            // A file takes its place when it is complete.
-            Some(_) if name != Stream::Stdout.name() => format!("; {name} was not written"),
-            _ => String::new(),
-        };
+        // A file takes its place when it is complete.
+        let files = sinks.iter().map(Sink::name);
+        let files = files.filter(|name| *name != Stream::Stdout.name());
+        let kept: String = files
+            .map(|name| format!("; {name} was not written"))
+            .collect();
         tell(&format!(
             "interrupted: the order covers the {} files of {} that were examined so far{kept}",
             survey.paths.len(),
@@ -77,7 +82,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
         ));
         return Ok(status);
     }
-    sink.keep()?;
+    Sinks::from(sinks).keep()?;
     Ok(status(is_failed || !survey.unknown.is_empty()))
 }
 
@@ -150,10 +155,11 @@ fn write_rows(
 ) -> io::Result<Sink> {
     const FILE: [&str; 3] = ["file_size_bytes", "resident_bytes", "path"];
     const RANGE: [&str; 4] = ["offset", "length", "note", "path"];
-    let columns = fields(match arguments.unit {
-        Unit::File => &FILE[..],
-        Unit::Range => &RANGE,
-    });
+    let columns = match (&arguments.columns, arguments.unit) {
+        (Some(columns), _) => columns.0.clone(),
+        (None, Unit::File) => fields(&FILE),
+        (None, Unit::Range) => fields(&RANGE),
+    };
     let mut writer = row_writer(sink, &columns);
     let row_of = |file: usize| {
         let mut row = Row::of_file();

@@ -8,7 +8,8 @@ use cachewise_units::Bytes;
 use super::arguments::OrderFiles;
 use super::rows::row_writer;
 use crate::columns::fields;
-use cachewise_cli::output::{Sink, Stream};
+use cachewise_cli::output::Stream;
+use cachewise_cli::sinks::Sinks;
 
 /// Cycles that are simulated; the first ones fill the cache, and are left out.
 const CYCLES: usize = 12;
@@ -35,10 +36,11 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
         ("as given, misses dropped", planned(Mode::Fixed, Keep::Keep)),
         ("shuffled", planned(Mode::Shuffle(seed), Keep::Share)),
     ];
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    let name = sink.name().to_owned();
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let name = sinks.names();
     let cannot_write = || format!("cannot write to {name}");
-    let mut writer = row_writer(sink, &fields(&["device_read_bytes", "note"]));
+    let columns = fields(&["device_read_bytes", "note"]);
+    let mut writer = sinks.writers(|sink| row_writer(sink, &columns));
     for (strategy, order) in strategies {
         let mut read = simulate(&sizes, memory, order, CYCLES).split_off(FILLING);
         read.sort_unstable();
@@ -50,7 +52,8 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
     writer
         .write(&row("the bound: what does not fit", bound))
         .with_context(cannot_write)?;
-    writer.finish(None).with_context(cannot_write)?.keep()
+    let sinks = writer.finish(None).with_context(cannot_write)?;
+    Sinks::from(sinks).keep()
 }
 
 fn row(strategy: &str, read: Bytes) -> Row {

@@ -22,14 +22,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::{Field, Lost, Row, Statistics, redact_arguments};
+use cachewise_model::{Field, Interval, Lost, Row, Statistics, redact_arguments};
 use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summarize};
-use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
+use cachewise_view::{
+    Format, RowOptions, RowWriter, RowWriters, SummaryOptions, lost_text, write_summary,
+};
 use cachewise_web::ReportPage;
 
 use crate::options::OpenStackFiles;
 use arguments::{Of, Report};
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
+use cachewise_cli::sinks::Sinks;
 use ending::{finish, judged, nothing_in};
 use pick::Picked;
 use points::Points;
@@ -59,7 +62,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if let Some(page) = &arguments.html {
         return html(arguments, &mut reader, range, page, stack_files);
     }
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     let mut picked = Picked::of(&arguments.selection);
     let keep = |sample: &mut Sample, _: Option<&_>| {
         if let Some(picked) = &mut picked {
@@ -81,7 +84,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     }
     write_stacks(stack_files, arguments, &summary)?;
     judged(
-        write(sink, arguments, &summary, &fields),
+        write(sinks, arguments, &summary, &fields),
         arguments,
         &summary,
     )
@@ -109,20 +112,20 @@ fn write_stacks(files: OpenStackFiles, arguments: &Report, summary: &Statistics)
 
 /// Figures over everything.
 fn write(
-    mut sink: Sink,
+    sinks: Sinks,
     arguments: &Report,
     summary: &Statistics,
     fields: &[&'static Field],
 ) -> Result<()> {
-    let options = SummaryOptions {
-        style: sink.style,
-        top: arguments.top,
-        columns: arguments.columns.as_ref().map(|_| fields.to_vec()),
-    };
-    let (format, name) = (sink.format, sink.name().to_owned());
-    write_summary(&mut sink, format, summary, &options)
-        .with_context(|| format!("cannot write to {name}"))?;
-    sink.keep()
+    sinks.write(|sink| {
+        let options = SummaryOptions {
+            style: sink.style,
+            top: arguments.top,
+            columns: arguments.columns.as_ref().map(|_| fields.to_vec()),
+        };
+        let format = sink.format;
+        Ok(write_summary(sink, format, summary, &options)?)
+    })
 }
 
 /// Every sample.
@@ -132,21 +135,11 @@ fn series(
     range: Range,
     fields: &[&'static Field],
 ) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    let (name, format) = (sink.name().to_owned(), sink.format);
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    let name = sinks.names();
     let cannot_write = || format!("cannot write to {name}");
-    let is_watched = sink.is_terminal && format == Format::Table;
-    let room = (is_watched && arguments.columns.is_none()).then_some(sink.style.width);
-    let mut options = RowOptions {
-        timestamp: String::new(),
-        hostname: String::new(),
-        page_size: cachewise_sys::page_size(),
-        style: sink.style,
-        room,
-        header_every: is_watched.then_some(HEADER_EVERY),
-    };
-    let mut sink = Some(sink);
-    let mut writer: Option<RowWriter<Sink>> = None;
+    let mut sinks = Some(sinks);
+    let mut writer: Option<RowWriters<Sink>> = None;
     let (mut lost, mut counted): (Vec<Lost>, bool) = (Vec::new(), false);
     let labels = arguments.labels.read()?;
     let mut picked = Picked::of(&arguments.selection);
@@ -160,12 +153,10 @@ fn series(
         if let Some(labels) = &labels {
             labels.apply(&mut sample.interval);
         }
-        if let Some(sink) = sink.take() {
-            let source = &sample.interval.source;
-            options.timestamp.clone_from(&sample.interval.time);
-            options.hostname.clone_from(&source.hostname);
-            options.page_size = source.page_size.unwrap_or(options.page_size);
-            writer = Some(RowWriter::new(sink, format, fields, options.clone()));
+        if let Some(sinks) = sinks.take() {
+            let interval = &sample.interval;
+            let fits = arguments.columns.is_none();
+            writer = Some(sinks.writers(|sink| series_writer(sink, interval, fields, fits)));
         }
         let Some(writer) = &mut writer else { continue };
         Lost::add(&mut lost, &sample.interval.lost);
@@ -190,8 +181,29 @@ fn series(
         writer.set_lost(&lost);
     }
     let finished = writer.finish(None).with_context(cannot_write);
-    let finished = finished.and_then(Sink::keep);
+    let finished = finished.and_then(|sinks| Sinks::from(sinks).keep());
     finish(finished, &problems)
+}
+
+/// A writer of rows of the recorded machine, whose first sample is this one.
+fn series_writer(
+    sink: Sink,
+    first: &Interval,
+    fields: &[&'static Field],
+    fits: bool,
+) -> RowWriter<Sink> {
+    let is_watched = sink.is_terminal && sink.format == Format::Table;
+    let page_size = first.source.page_size;
+    let options = RowOptions {
+        timestamp: first.time.clone(),
+        hostname: first.source.hostname.clone(),
+        page_size: page_size.unwrap_or_else(cachewise_sys::page_size),
+        style: sink.style,
+        room: (is_watched && fits).then_some(sink.style.width),
+        header_every: is_watched.then_some(HEADER_EVERY),
+    };
+    let format = sink.format;
+    RowWriter::new(sink, format, fields, options)
 }
 
 fn rows(sample: &Sample, of: Of) -> Vec<Row> {

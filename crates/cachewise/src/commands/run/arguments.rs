@@ -8,7 +8,7 @@ use cachewise_units::Period;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::{LabelFile, Output, StackFiles, fail_if};
+use crate::options::{Columns, LabelFile, Output, StackFiles, fail_if, report_columns};
 use crate::selection::Selection;
 
 const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
@@ -45,6 +45,10 @@ pub struct Run {
     /// Maximum files, processes and control groups to show in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
+    /// Columns of the tables of files, processes and control groups, and of CSV, comma-separated ids or headings; see
+    /// `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = report_columns(), hide_possible_values = true)]
+    pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,
     /// Maximum (process, file) rows to track, about 810 bytes of kernel memory each; the rest is aggregated and
@@ -92,6 +96,7 @@ impl Run {
             labels: LabelFile::default(),
             duration: None,
             top: 10,
+            columns: None,
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
             fail_if: Vec::new(),

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Backend, Diagnosis, Exit, Interval, redact_arguments};
@@ -33,12 +33,13 @@ use crate::watch::groups::Groups;
 use crate::watch::stacks::StackWatcher;
 use crate::{account, copies, machine};
 use arguments::Run;
-use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
+use cachewise_cli::output::{Stream, explain, is_broken_pipe, tell};
+use cachewise_cli::sinks::Sinks;
 
 /// Runs or follows a program and reports.
 pub fn run(arguments: Run) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stderr)?;
     let stack_files = arguments.stack_files.open()?;
     let labels = arguments.labels.read()?;
     let selected = Selected {
@@ -74,11 +75,12 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         Err(error) => {
             let note = machine::why_estimates(error);
             // CSV and OpenMetrics have no place for it, and on their own stream it would spoil them.
-            let has_notes = matches!(
-                sink.format,
-                Format::Table | Format::Json | Format::JsonLines
-            );
-            if !has_notes && !sink.is_stderr() {
+            let has_notes =
+                |format| matches!(format, Format::Table | Format::Json | Format::JsonLines);
+            if sinks
+                .iter()
+                .all(|sink| !has_notes(sink.format) && !sink.is_stderr())
+            {
                 tell(&format!("note: {note}"));
             }
             *interval.backend_mut() = machine::estimates(note);
@@ -190,7 +192,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     }
     let diagnosis = Diagnosis::of(&interval);
     let written = stack_files.write(&interval);
-    let status = finish(sink, &interval, &diagnosis, &arguments)?;
+    let status = finish(sinks, &interval, &diagnosis, &arguments)?;
     match written {
         // The report and the command's own status are not to be lost with it.
         Err(error) if exit_status(&interval) != 0 => tell(&explain(&error)),
@@ -229,21 +231,23 @@ fn left_running(interval: &Interval) -> Option<String> {
 
 /// Writes the report, then judges the conditions. The command's own failure is our exit status.
 fn finish(
-    mut sink: Sink,
+    sinks: Sinks,
     interval: &Interval,
     diagnosis: &Diagnosis,
     arguments: &Run,
 ) -> Result<ExitCode> {
-    let options = ReportOptions {
-        style: sink.style,
-        top: arguments.top,
-        all_checks: arguments.verbose,
-    };
-    let format = sink.format;
     let own = exit_status(interval);
-    let written = write_report(&mut sink, format, interval, diagnosis, options)
-        .with_context(|| format!("cannot write the report to {}", sink.name()))
-        .and_then(|()| sink.keep());
+    let columns = arguments.columns.as_ref();
+    let written = sinks.write(|sink| {
+        let options = ReportOptions {
+            style: sink.style,
+            top: arguments.top,
+            all_checks: arguments.verbose,
+            columns: columns.map(|columns| &columns.0[..]),
+        };
+        let format = sink.format;
+        Ok(write_report(sink, format, interval, diagnosis, options)?)
+    });
     match written {
         Err(error) if !is_broken_pipe(&error) && own == 0 => return Err(error),
         Err(error) if !is_broken_pipe(&error) => tell(&explain(&error)),

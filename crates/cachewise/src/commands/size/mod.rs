@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_cli::interrupt::Interrupt;
-use cachewise_cli::output::{FAILED, Sink, Stream, Whole, explain, is_broken_pipe, tell};
+use cachewise_cli::output::{FAILED, Stream, Whole, explain, is_broken_pipe, tell};
+use cachewise_cli::sinks::Sinks;
 use cachewise_kstat::{Cgroup, Kernel};
 use cachewise_model::{Counter, FIELDS, Row, SIZE_COLUMNS};
 use cachewise_probe::{Detail, Options, Probe, Scope};
@@ -50,7 +51,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         [] => Stream::Stdout,
         _ => Stream::Stderr,
     };
-    let sink = Sink::open_whole(&arguments.output, stream)?;
+    let sinks = Sinks::open_whole(&arguments.output, stream)?;
     let svg = match &arguments.svg {
         Some(path) => {
             let cannot = || format!("cannot create the plot {}", escaped(path));
@@ -102,16 +103,16 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
     // The curve needs neither rows nor names; a row that was lost is in the total.
     lost.retain(|lost| !["rows", "names"].contains(&lost.id));
     let shown = Shown::of(&seen, Price::of(&snapshot.total), notes, lost);
-    let columns = match &arguments.columns {
+    let columns = |format| match &arguments.columns {
         Some(columns) => columns.0.clone(),
-        None if sink.format == Format::Table => fields(&SIZE_COLUMNS),
+        None if format == Format::Table => fields(&SIZE_COLUMNS),
         None => {
             let row = Row::of_sizing();
             FIELDS.iter().filter(|field| field.is_of(&row)).collect()
         }
     };
     let blocks = !look_of(arguments.output.color, false).ascii;
-    let written = shown.write(sink, &columns, blocks).and_then(|()| {
+    let written = shown.write(sinks, columns, blocks).and_then(|()| {
         let Some(svg) = svg else {
             return Ok(());
         };

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cachewise_cli::output::{Sink, tell};
+use cachewise_cli::sinks::Sinks;
 use cachewise_curve::{Curve, Estimator, Point};
 use cachewise_model::{Field, Labels, Ledger, Lost, Measured, NOT_APPLICABLE, Reason, Row, Sizing};
 use cachewise_units::{Bytes, PageSize, Pages, Ratio};
@@ -267,26 +268,43 @@ impl<'a> Shown<'a> {
             .collect()
     }
 
-    /// Writes all of it.
-    pub fn write(&self, mut sink: Sink, columns: &[&'static Field], blocks: bool) -> Result<()> {
-        let name = sink.name().to_owned();
-        let cannot_write = || format!("cannot write to {name}");
-        let is_table = sink.format == Format::Table;
-        if is_table {
-            let width = sink.style.width;
-            let mut text = self.answer.join("\n") + "\n\n";
-            text += &miss_text(
-                &self.line(),
-                &self.plot_marks(),
-                self.seconds(),
-                width,
-                blocks,
-            );
-            text.push('\n');
-            sink.write_all(text.as_bytes()).with_context(cannot_write)?;
+    /// Writes all of it to each target.
+    pub fn write(
+        &self,
+        sinks: Sinks,
+        columns: impl Fn(Format) -> Vec<&'static Field>,
+        blocks: bool,
+    ) -> Result<()> {
+        let has_table = sinks.have(Format::Table);
+        let written = sinks.write(|sink| match sink.format {
+            Format::Table => self.write_text(sink, &columns(sink.format), blocks),
+            format => self.write_rows(sink, &columns(format), true),
+        });
+        if !has_table {
+            self.answer.iter().for_each(|line| tell(line));
+            self.said().for_each(|line| tell(&line));
         }
+        written
+    }
+
+    fn write_text(&self, sink: &mut Sink, columns: &[&'static Field], blocks: bool) -> Result<()> {
+        let plot = miss_text(
+            &self.line(),
+            &self.plot_marks(),
+            self.seconds(),
+            sink.style.picture_width(),
+            blocks,
+        );
+        write!(sink, "{}\n\n{plot}\n", self.answer.join("\n"))?;
+        self.write_rows(sink, columns, false)?;
+        let text: String = self.said().map(|line| format!("{line}\n")).collect();
+        write!(sink, "\n{text}")?;
+        Ok(())
+    }
+
+    fn write_rows(&self, sink: &mut Sink, columns: &[&'static Field], all: bool) -> Result<()> {
         let rows: Vec<Row> = self
-            .chosen(!is_table)
+            .chosen(all)
             .into_iter()
             .map(|point| self.row(point))
             .collect();
@@ -300,7 +318,7 @@ impl<'a> Shown<'a> {
             writer.fit(row);
         }
         for row in &rows {
-            writer.write(row).with_context(cannot_write)?;
+            writer.write(row)?;
         }
         writer.set_lost(&self.lost);
         // OpenMetrics has one row: that of the limit.
@@ -308,20 +326,8 @@ impl<'a> Shown<'a> {
             Format::OpenMetrics => self.limit().map(|(point, _)| self.row(&point)),
             _ => None,
         };
-        let mut sink = writer.finish(limit.as_ref()).with_context(cannot_write)?;
-        if is_table {
-            let text: String = self.said().map(|line| format!("{line}\n")).collect();
-            sink.write_all(format!("\n{text}").as_bytes())
-                .with_context(cannot_write)?;
-        } else {
-            for line in &self.answer {
-                tell(line);
-            }
-            for line in self.said() {
-                tell(&line);
-            }
-        }
-        sink.keep()
+        writer.finish(limit.as_ref())?;
+        Ok(())
     }
 
     /// Notes and losses, a line each.

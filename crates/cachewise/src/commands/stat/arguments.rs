@@ -7,7 +7,7 @@ use cachewise_units::Period;
 use clap::Args;
 
 use crate::columns::fields;
-use crate::options::{Columns, Output, parse_columns};
+use crate::options::{Columns, Output, system_columns};
 use crate::selection::Selection;
 
 /// `cachewise stat`.
@@ -36,7 +36,7 @@ pub struct Stat {
     #[arg(long, value_name = "PATH")]
     pub file: Vec<PathBuf>,
     /// Columns, comma-separated ids (read_hit_pages) or headings (HITS), in any case; see `cachewise columns`.
-    #[arg(short, long, value_name = "LIST", value_parser = parse_columns)]
+    #[arg(short, long, value_name = "LIST", value_parser = system_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,

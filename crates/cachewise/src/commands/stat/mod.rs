@@ -20,8 +20,9 @@ use crate::machine::Followed;
 use crate::ticks::Ticks;
 use crate::watch::Watch;
 use arguments::Stat;
-use cachewise_cli::output::{Sink, Stream, tell};
+use cachewise_cli::output::{Stream, tell};
 use cachewise_cli::signals::{self, Caught};
+use cachewise_cli::sinks::Sinks;
 
 /// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 20;
@@ -31,7 +32,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let selected = arguments.selection.select(&kernel)?;
     let followed = selected.followed()?;
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let options = watched::options(&arguments, &selected, &kernel)?;
@@ -39,17 +40,23 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
     }
-    let options = RowOptions {
-        header_every: sink.is_terminal.then_some(HEADER_EVERY),
-        ..sink.row_options()
-    };
-    let is_watched = sink.is_terminal && sink.format == Format::Table;
-    // `--columns` overrides the terminal's width.
-    let fits = sink.is_terminal && arguments.columns.is_none();
-    let name = sink.name().to_owned();
-    let format = sink.format;
+    let is_watched = sinks
+        .iter()
+        .any(|sink| sink.is_terminal && sink.format == Format::Table);
+    let name = sinks.names();
     let cannot_write = || format!("cannot write to {name}");
-    let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
+    let fields = arguments.fields();
+    let mut writer = sinks.writers(|sink| {
+        // `--columns` overrides the terminal's width.
+        let fits = sink.is_terminal && arguments.columns.is_none();
+        let options = RowOptions {
+            header_every: sink.is_terminal.then_some(HEADER_EVERY),
+            room: fits.then_some(sink.style.width),
+            ..sink.row_options()
+        };
+        let format = sink.format;
+        RowWriter::new(sink, format, &fields, options)
+    });
 
     let mut ticks = Ticks::new(&interrupts);
     let mut total: Option<Interval> = None;
@@ -69,7 +76,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             None => total = Some(interval),
         }
         // The size of the terminal may change.
-        writer.set_room(if fits { Stream::Stdout.width() } else { None });
+        writer.set_room(Stream::Stdout.width());
         writer.write(&row).with_context(cannot_write)?;
         if over || arguments.count == Some(shown) {
             // Without a probe none would say that nothing is missing.

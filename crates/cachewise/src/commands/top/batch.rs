@@ -11,16 +11,17 @@ use cachewise_model::{
 };
 use cachewise_probe::Options;
 use cachewise_tui::{ViewKind, arranged};
-use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
+use cachewise_view::{Format, RowOptions, RowWriter, RowWriters, labelled_metrics, lost_text};
 
 use super::arguments::Top;
 use super::grouped::grouped;
 use super::rows::row_of_unknowns;
-use crate::machine::{self, Followed};
+use crate::machine::Followed;
 use crate::ticks::Ticks;
 use crate::watch::Watch;
 use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
+use cachewise_cli::sinks::Sinks;
 
 /// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 40;
@@ -36,10 +37,9 @@ pub fn batch(
     options: &Options,
     kernel: Kernel,
 ) -> Result<ExitCode> {
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let hostname = machine::hostname(&kernel);
     let labels = arguments.labels.read()?;
     let mut watch = Watch::open(options, kernel)?.labelled(labels);
     for note in &watch.backend().notes {
@@ -48,20 +48,24 @@ pub fn batch(
     if !watch.backend().exact {
         tell("note: only the probe counts by process and file: `-` and null mean unknown, not 0");
     }
-    let name = sink.name().to_owned();
-    let is_terminal = sink.is_terminal;
-    let fits = is_terminal && arguments.columns.is_none();
-    let row_options = RowOptions {
-        timestamp: machine::timestamp(),
-        hostname,
-        page_size: cachewise_sys::page_size(),
-        style: sink.style,
-        room: fits.then(|| Stream::Stdout.width()).flatten(),
-        header_every: is_terminal.then_some(HEADER_EVERY),
-    };
-    let mut out = match sink.format {
-        Format::OpenMetrics => Out::Metrics(sink, None),
-        format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
+    let name = sinks.names();
+    let (metrics, rows): (Vec<Sink>, Vec<Sink>) = sinks
+        .into_iter()
+        .partition(|sink| sink.format == Format::OpenMetrics);
+    let rows = rows.into_iter().map(|sink| {
+        let fits = sink.is_terminal && arguments.columns.is_none();
+        let options = RowOptions {
+            room: fits.then_some(sink.style.width),
+            header_every: sink.is_terminal.then_some(HEADER_EVERY),
+            ..sink.row_options()
+        };
+        let format = sink.format;
+        RowWriter::new(sink, format, &fields, options)
+    });
+    let mut out = Out {
+        rows: RowWriters::new(rows),
+        metrics,
+        sum: None,
     };
     let mut ticks = Ticks::new(&interrupts);
     let mut lost: Vec<Lost> = Vec::new();
@@ -74,80 +78,83 @@ pub fn batch(
         Lost::add(&mut lost, &interval.lost);
         let counted = interval.parts_missing().is_none();
         let is_last = interrupted || ended || arguments.count == Some(shown);
-        let written = out
-            .interval(interval, arguments)
-            .and_then(|()| match is_last {
-                true => out.finish(arguments, &fields, counted.then_some(&lost[..])),
-                false => Ok(()),
-            });
-        match written {
-            Err(error) => {
-                let error = anyhow::Error::from(error);
-                return match is_broken_pipe(&error) {
-                    true => Ok(ExitCode::SUCCESS),
-                    false => Err(error).with_context(|| format!("cannot write to {name}")),
-                };
+        let written = out.interval(interval, arguments);
+        let written = match is_last {
+            false => written,
+            true => {
+                let ended = out.finish(arguments, &fields, counted.then_some(&lost[..]));
+                return written
+                    .and(ended)
+                    .map_or_else(|error| failed(error, &name), |()| Ok(ExitCode::SUCCESS));
             }
-            Ok(()) if is_last => return Ok(ExitCode::SUCCESS),
-            Ok(()) => {}
+        };
+        if let Err(error) = written {
+            return failed(error, &name);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-enum Out {
-    Rows(Box<RowWriter<Sink>>),
+/// The end after an error of an output; a reader that has seen enough is none.
+fn failed(error: std::io::Error, name: &str) -> Result<ExitCode> {
+    let error = anyhow::Error::from(error);
+    match is_broken_pipe(&error) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(error).with_context(|| format!("cannot write to {name}")),
+    }
+}
+
+struct Out {
+    rows: RowWriters<Sink>,
+    metrics: Vec<Sink>,
     /// Sum of all intervals: an exposition is written once, at the end.
-    Metrics(Sink, Option<Box<Sum>>),
-    Done,
+    sum: Option<Box<Sum>>,
 }
 
 impl Out {
     fn interval(&mut self, interval: Interval, arguments: &Top) -> std::io::Result<()> {
-        match self {
-            Out::Rows(writer) => {
-                for row in rows(&interval, arguments) {
-                    writer.write(&row)?;
-                }
+        let mut written = Ok(());
+        if !self.rows.is_empty() {
+            for row in rows(&interval, arguments) {
+                written = written.and(self.rows.write(&row));
             }
-            Out::Metrics(_, sum) => match sum {
-                Some(sum) => sum.add(interval),
-                None => *sum = Some(Box::new(Sum::of(interval))),
-            },
-            Out::Done => {}
         }
-        Ok(())
+        if !self.metrics.is_empty() {
+            match &mut self.sum {
+                Some(sum) => sum.add(interval),
+                None => self.sum = Some(Box::new(Sum::of(interval))),
+            }
+        }
+        written
     }
 
     fn finish(
-        &mut self,
+        mut self,
         arguments: &Top,
         fields: &[&'static Field],
         lost: Option<&[Lost]>,
     ) -> std::io::Result<()> {
-        match std::mem::replace(self, Out::Done) {
-            Out::Rows(mut writer) => {
-                if let Some(lost) = lost {
-                    writer.set_lost(lost);
-                }
-                writer.finish(None).map(|_| ())
-            }
-            Out::Metrics(mut sink, Some(sum)) => {
-                let kind = arguments.view.kind();
-                let whole = sum.whole();
-                let mut rows = sorted(whole, arguments);
-                rows.extend(unseen(whole, kind));
-                let most = arguments.top.map_or(GROUPS, |top| top as usize);
-                let groups = grouped(kind, rows, most);
-                let page = cachewise_sys::page_size();
-                // Without a probe 0 would say that nothing is missing.
-                let losses = whole.parts_missing().is_none().then_some(&whole.lost[..]);
-                let text = labelled_metrics(&groups, &metrics(kind, fields), page, losses)?;
-                sink.write_all(text.as_bytes())?;
-                sink.flush()
-            }
-            Out::Metrics(_, None) | Out::Done => Ok(()),
+        if let Some(lost) = lost {
+            self.rows.set_lost(lost);
         }
+        let written = self.rows.finish(None).map(|_| ());
+        let Some(sum) = self.sum else {
+            return written;
+        };
+        let kind = arguments.view.kind();
+        let whole = sum.whole();
+        let mut rows = sorted(whole, arguments);
+        rows.extend(unseen(whole, kind));
+        let most = arguments.top.map_or(GROUPS, |top| top as usize);
+        let groups = grouped(kind, rows, most);
+        let page = cachewise_sys::page_size();
+        // Without a probe 0 would say that nothing is missing.
+        let losses = whole.parts_missing().is_none().then_some(&whole.lost[..]);
+        let text = labelled_metrics(&groups, &metrics(kind, fields), page, losses)?;
+        self.metrics.into_iter().fold(written, |written, mut sink| {
+            let own = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+            written.and(own)
+        })
     }
 }
 

@@ -36,7 +36,7 @@ pub fn top(arguments: Top) -> Result<ExitCode> {
     let kind = arguments.view.kind();
     let fields = rows::fields(&arguments, kind)?;
     let is_batch = arguments.batch
-        || arguments.output.output.is_some()
+        || !arguments.output.output.is_empty()
         || arguments.output.json
         || !std::io::stdout().is_terminal();
     if !is_batch {

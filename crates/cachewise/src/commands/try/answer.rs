@@ -7,7 +7,7 @@ use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exactness, Field, SCHEMA_VERSION, field, shell_quoted};
 use cachewise_units::Bytes;
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, markdown_text};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Value as Json, json};
 
 use super::arguments::Try;
@@ -98,7 +98,6 @@ impl<'a> Answer<'a> {
     /// Writes it.
     pub fn write(&self, sink: &mut Sink) -> Result<()> {
         let text = match sink.format {
-            Format::Table if sink.is_markdown => self.markdown(),
             Format::Table => self.text(sink),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
@@ -138,7 +137,7 @@ impl<'a> Answer<'a> {
     fn text(&self, sink: &Sink) -> String {
         let words = self.arguments.command.iter();
         let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
-        let mut lines = vec![sink.style.bold(&words.join(" "))];
+        let mut lines = vec![sink.style.bold(&printable(&words.join(" ")))];
         if self.rounds == 0 {
             lines.push("no round was finished".to_owned());
             return lines.join("\n") + "\n";
@@ -147,10 +146,10 @@ impl<'a> Answer<'a> {
             self.arguments
                 .fixes
                 .iter()
-                .map(|fix| self.verdict(&fix.name)),
+                .map(|fix| printable(&self.verdict(&fix.name))),
         );
         lines.push(String::new());
-        let mut text = printable(&lines.join("\n")) + "\n";
+        let mut text = lines.join("\n") + "\n";
         text += &self.sheet().table(sink.style);
         let start = self.arguments.start.id();
         text += &format!(
@@ -161,21 +160,6 @@ impl<'a> Answer<'a> {
             text += &format!("note: {}\n", printable(note));
         }
         text
-    }
-
-    fn markdown(&self) -> String {
-        let words = self.arguments.command.iter();
-        let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
-        let fixes = self
-            .arguments
-            .fixes
-            .iter()
-            .map(|fix| self.verdict(&fix.name));
-        let mut text = format!("{}\n\n", markdown_text(&words.join(" ")));
-        for line in fixes.chain(self.notes.iter().map(|note| format!("note: {note}"))) {
-            text += &format!("- {}\n", markdown_text(&line));
-        }
-        format!("{text}\n{}", self.sheet().markdown())
     }
 
     fn sheet(&self) -> Sheet {

@@ -17,8 +17,9 @@ mod rounds;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
+use anyhow::Result;
+use cachewise_cli::output::{Stream, is_broken_pipe, tell};
+use cachewise_cli::sinks::Sinks;
 use cachewise_control::{Journal, Unsure, sweep};
 use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
@@ -36,8 +37,10 @@ use rounds::Rounds;
 /// Runs the command without a fix and with each, and compares.
 pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let mut sink = Sink::open_document(&arguments.output, Stream::Stdout)?;
-    answer::check_format(sink.format)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    sinks
+        .iter()
+        .try_for_each(|sink| answer::check_format(sink.format))?;
     let state = directory(arguments.state.as_deref());
     let recovery = recovered(&state, Unsure::Leave)?;
     for (path, error) in sweep(&kernel, &recovery.ended)?.failed {
@@ -79,10 +82,7 @@ pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     bar.end();
     let arms = arms?;
     let answer = Answer::of(arguments, &first, &arms);
-    let written = answer
-        .write(&mut sink)
-        .with_context(|| format!("cannot write to {}", sink.name()));
-    match written.and_then(|()| sink.keep()) {
+    match sinks.write(|sink| answer.write(sink)) {
         Err(error) if !is_broken_pipe(&error) => return Err(error),
         _ => {}
     }

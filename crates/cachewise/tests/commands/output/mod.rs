@@ -24,6 +24,14 @@ pub fn trials() -> Vec<Trial> {
             "target::a_file_for_each_format",
             target::a_file_for_each_format,
         ),
+        plain(
+            "target::several_at_once_hold_the_same_numbers",
+            target::several_at_once_hold_the_same_numbers,
+        ),
+        plain(
+            "target::every_command_refuses_two_on_one_stream",
+            target::every_command_refuses_two_on_one_stream,
+        ),
         plain("target::unknown_ending", target::unknown_ending),
         plain("full::report", lost::full_report),
         plain("full::standard_error", lost::full_standard_error),

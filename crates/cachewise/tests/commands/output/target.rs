@@ -162,3 +162,64 @@ pub fn json_head() {
     );
     assert_eq!(document["exit"]["code"], 0, "and how it ended");
 }
+
+/// A table on the screen, JSON and Markdown in files.
+pub fn several_at_once_hold_the_same_numbers() {
+    let scratch = Scratch::new();
+    let file = scratch.file("data", 8 << 12);
+    let (json, ticket) = (scratch.path("all.json"), scratch.path("ticket.md"));
+    let mut command = cachewise(["files", "-o", "table", "-o"]);
+    command.arg(&json).arg("-o").arg(&ticket).arg(&file);
+    let table = Ended::of(&mut command).expect(0, "all three").out();
+    let json: Value = serde_json::from_str(&fs::read_to_string(&json).expect("it was written"))
+        .expect("one document");
+    let pages = json["rows"][0]["file_pages"].as_u64().expect("a number");
+    let ticket = fs::read_to_string(&ticket).expect("it was written");
+    let row = ticket.lines().nth(2).expect("a header, a rule, a row");
+    assert!(ticket.starts_with("| SIZE | PAGES |"), "{ticket}");
+    assert!(
+        row.starts_with(&format!("| 32.0 KiB | {pages} |")),
+        "{ticket}"
+    );
+    let line = table.lines().nth(1).expect("a header and a row");
+    assert!(
+        line.trim().starts_with("32.0 KiB") && line.contains(&format!("  {pages}  ")),
+        "numbers look the same everywhere: {table}"
+    );
+}
+
+pub fn every_command_refuses_two_on_one_stream() {
+    let scratch = Scratch::new();
+    let file = scratch.file("data", 1 << 12);
+    let file = file.to_str().expect("a name");
+    let mark = scratch.path("mark");
+    let [program, option, script] = marking(&mark);
+    let of_run = [&program[..], &option, &script];
+    for (name, rest) in [
+        ("run", &of_run[..]),
+        ("stat", &["0.01", "1"]),
+        ("top", &["-b", "-n", "1"]),
+        ("files", &[file]),
+        ("evict", &[file]),
+        ("warm", &[file]),
+        ("order", &[file]),
+        ("doctor", &["--capabilities"]),
+        ("drop", &["--dry-run"]),
+    ] {
+        let mut command = cachewise([name, "-o", "table", "-o", "json"]);
+        if name == "run" {
+            command.arg("--");
+        }
+        Ended::of(command.args(rest))
+            .expect(2, name)
+            .says("-o table -o json=FILE", "what to write");
+        let mut command = cachewise([name, "-o", "json=same", "-o", "csv=same"]);
+        if name == "run" {
+            command.arg("--");
+        }
+        Ended::of(command.args(rest).current_dir(scratch.directory()))
+            .expect(2, name)
+            .says("same", "the file");
+    }
+    assert!(!mark.exists(), "nothing is run");
+}

@@ -23,7 +23,8 @@ use super::{CommandOutput, check_format, startable, write};
 use crate::commands::arguments::CpuRun;
 use cachewise_cli::child::{self, StartError};
 use cachewise_cli::child::{not_started, status_of};
-use cachewise_cli::output::{Sink, Stream, explain, tell};
+use cachewise_cli::output::{Stream, explain, tell};
+use cachewise_cli::sinks::Sinks;
 use counted::{counted, followed};
 pub use show::COLUMNS;
 use show::{members, rates, text};
@@ -80,8 +81,8 @@ struct Usage {
 
 /// Runs or follows a program and reports.
 pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
-    check_format(&sink)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stderr)?;
+    check_format(&sinks)?;
     let (usage, status) = match (arguments.pid, arguments.command.first()) {
         (Some(pid), _) => (followed(pid, arguments)?, 0),
         (None, Some(program)) => {
@@ -101,7 +102,7 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
         }
         (None, None) => bail!("nothing to run: add a command, as in `cachewise cpu run -- ls`"),
     };
-    let told = write(sink, |style| CommandOutput {
+    let told = write(sinks, |style| CommandOutput {
         text: text(&usage, style),
         sheet: rates(&usage.rates),
         members: members(&usage),

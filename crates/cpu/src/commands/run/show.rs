@@ -23,7 +23,7 @@ const SHARE: (&str, &str) = ("share_ratio", "SHARE");
 const FUNCTION: SheetColumn = SheetColumn::new("function", "FUNCTION", false, "The function");
 const FILE: SheetColumn = SheetColumn::new("file", "", false, "The file");
 const LINE: SheetColumn = SheetColumn::new("line", "", true, "The line");
-const OBJECT: SheetColumn = SheetColumn::new("object", "WHERE", false, "The program or library");
+const OBJECT: SheetColumn = SheetColumn::new("object", "OBJECT", false, "The program or library");
 
 /// A row is a line of source; in JSON only.
 const LINES: [SheetColumn; 9] = [
@@ -37,7 +37,7 @@ const LINES: [SheetColumn; 9] = [
     SheetColumn::new("reads", "READS", true, "Reads of data"),
     SheetColumn::new(
         "read_miss_ratio",
-        "MISS%",
+        "READ-MISS%",
         true,
         "Reads that missed the first level, over reads",
     ),

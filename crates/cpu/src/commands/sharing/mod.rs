@@ -27,8 +27,9 @@ use super::quota::Quota;
 use super::{CommandOutput, check_format, line_of, startable, write};
 use crate::commands::arguments::CpuSharing;
 use cachewise_cli::child::not_started;
-use cachewise_cli::output::{NO, Sink, Stream, tell};
+use cachewise_cli::output::{NO, Stream, tell};
 use cachewise_cli::signals;
+use cachewise_cli::sinks::Sinks;
 use runs::Runner;
 pub use show::COLUMNS;
 
@@ -61,8 +62,8 @@ struct Touched {
 
 /// Looks for it and reports.
 pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
-    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
-    check_format(&sink)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stderr)?;
+    check_format(&sinks)?;
     let topology = Topology::read(&arguments.sys)?;
     let line_size = topology.caches.iter().find_map(|cache| cache.line);
     let line_size = line_size.map_or(USUAL_LINE, |line| line.0);
@@ -95,7 +96,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
             };
             let runner = Runner::new(&arguments.command)?;
             let said = |text: String| {
-                if sink.is_terminal {
+                if sinks.have_terminal() {
                     tell(&text);
                 }
             };
@@ -127,7 +128,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
     }
     sharing.notes.extend(quota.note());
     let found = verdict(&sharing.proofs) == Answer::Found;
-    write(sink, |style| CommandOutput {
+    write(sinks, |style| CommandOutput {
         text: show::text(&sharing, style),
         sheet: show::proofs(&sharing),
         members: show::members(&sharing),

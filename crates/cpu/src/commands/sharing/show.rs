@@ -26,8 +26,18 @@ pub const COLUMNS: [SheetColumn; 6] = [
         true,
         "Ratio of CPU times: all CPUs over one; plain over padded heap, on all CPUs over on one",
     ),
-    SheetColumn::new("ratio_low", "FROM", true, "Lower quartile of the rounds"),
-    SheetColumn::new("ratio_high", "TO", true, "Upper quartile of the rounds"),
+    SheetColumn::new(
+        "ratio_low",
+        "TIMES FROM",
+        true,
+        "Lower quartile of the rounds",
+    ),
+    SheetColumn::new(
+        "ratio_high",
+        "TIMES TO",
+        true,
+        "Upper quartile of the rounds",
+    ),
     SheetColumn::new(
         "says",
         "WHICH SAYS",
@@ -53,13 +63,13 @@ const RUNS: [SheetColumn; 9] = [
     ),
     SheetColumn::new(
         "cpu_low_seconds",
-        "FROM",
+        "CPU FROM",
         true,
         "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "cpu_high_seconds",
-        "TO",
+        "CPU TO",
         true,
         "Upper quartile of the rounds",
     ),
@@ -71,13 +81,13 @@ const RUNS: [SheetColumn; 9] = [
     ),
     SheetColumn::new(
         "wall_low_seconds",
-        "FROM",
+        "WALL FROM",
         true,
         "Lower quartile of the rounds",
     ),
     SheetColumn::new(
         "wall_high_seconds",
-        "TO",
+        "WALL TO",
         true,
         "Upper quartile of the rounds",
     ),
@@ -105,7 +115,7 @@ const TOUCHES: [SheetColumn; 8] = [
     ),
     SheetColumn::new("bytes", "BYTES", true, "Number of bytes"),
     SheetColumn::new("thread", "THREAD", true, "The thread's id"),
-    SheetColumn::new("name", "NAME", false, "The thread's name"),
+    SheetColumn::new("name", "THREAD-NAME", false, "The thread's name"),
     SheetColumn::new(
         "writes",
         "WRITES",

@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use cachewise_cli::output::{Sink, Stream, is_broken_pipe};
+use anyhow::{Result, bail};
+use cachewise_cli::output::{Stream, is_broken_pipe};
+use cachewise_cli::sinks::Sinks;
 use cachewise_model::{FIELDS, Unit, field};
 
 use super::arguments::Report;
@@ -39,8 +40,10 @@ const OF_PARTS: [&str; 4] = [
 
 /// Compares two files.
 pub fn compare(arguments: &Report, old: &Path, new: &Path) -> Result<ExitCode> {
-    let mut sink = Sink::open_document(&arguments.output, Stream::Stdout)?;
-    show::check_format(sink.format)?;
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    sinks
+        .iter()
+        .try_for_each(|sink| show::check_format(sink.format))?;
     let (old, new) = (Side::read(old)?, Side::read(new)?);
     if old.page_size() != new.page_size() {
         bail!(
@@ -64,10 +67,7 @@ pub fn compare(arguments: &Report, old: &Path, new: &Path) -> Result<ExitCode> {
         new,
         top: arguments.top,
     };
-    let written = comparison
-        .write(&mut sink)
-        .with_context(|| format!("cannot write to {}", sink.name()));
-    match written.and_then(|()| sink.keep()) {
+    match sinks.write(|sink| comparison.write(sink)) {
         Err(error) if !is_broken_pipe(&error) => Err(error),
         _ => Ok(ExitCode::SUCCESS),
     }

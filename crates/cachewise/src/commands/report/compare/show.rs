@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{SCHEMA_VERSION, shell_quoted};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style, markdown_text};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Value as Json, json};
 
 use super::document::{ARM, FILE, ORDER, PROCESS, TOTALS};
@@ -41,7 +41,7 @@ impl Comparison {
     /// Writes it.
     pub fn write(&self, sink: &mut Sink) -> Result<()> {
         let text = match sink.format {
-            Format::Table => self.text(sink.style, sink.is_markdown),
+            Format::Table => self.text(sink.style),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
             Format::Csv => comparison::csv(&self.changes)?,
@@ -56,12 +56,10 @@ impl Comparison {
         changes.filter(|change| change.kind == kind).collect()
     }
 
-    fn text(&self, style: Style, is_markdown: bool) -> String {
-        let titled = |title: &str, sheet: &Sheet| match is_markdown {
-            true => format!("### {title}\n\n{}", sheet.markdown()),
-            false => format!("{}\n{}", style.bold(title), sheet.table(style)),
-        };
-        let mut parts = vec![self.head(style, is_markdown)];
+    fn text(&self, style: Style) -> String {
+        let titled =
+            |title: &str, sheet: &Sheet| format!("{}\n{}", style.bold(title), sheet.table(style));
+        let mut parts = vec![self.head(style)];
         let totals = self.of(TOTALS);
         if !totals.is_empty() {
             parts.push(titled("totals", &sheet(&totals, usize::MAX)));
@@ -83,7 +81,7 @@ impl Comparison {
     }
 
     /// The verdict, then what is compared.
-    fn head(&self, style: Style, is_markdown: bool) -> String {
+    fn head(&self, style: Style) -> String {
         let fetched = self.of(TOTALS);
         let fetched = fetched.iter().find(|change| change.figure.id == ORDER);
         let verdict = match (fetched, self.changes.as_slice()) {
@@ -101,7 +99,7 @@ impl Comparison {
                 fetched.compared.verdict
             ),
         };
-        let mut lines = vec![style.bold(&verdict)];
+        let mut lines = vec![style.bold(&printable(&verdict))];
         for (title, side) in [("old", &self.old), ("new", &self.new)] {
             let words = side.command().iter();
             let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
@@ -110,27 +108,17 @@ impl Comparison {
                 false => format!(" of {}", words.join(" ")),
             };
             let plural = if side.count() == 1 { "" } else { "s" };
-            lines.push(format!(
+            let line = format!(
                 "{title}: {}, {} report{plural}{command}",
                 side.name,
                 side.count()
-            ));
+            );
+            lines.push(printable(&line));
         }
         if self.old.command() != self.new.command() {
             lines.push("note: the commands differ".to_owned());
         }
-        match is_markdown {
-            // A blank line ends each paragraph.
-            true => {
-                lines
-                    .iter()
-                    .map(|line| markdown_text(line))
-                    .collect::<Vec<_>>()
-                    .join("\n\n")
-                    + "\n"
-            }
-            false => printable(&lines.join("\n")) + "\n",
-        }
+        lines.join("\n") + "\n"
     }
 
     fn json(&self) -> Json {
@@ -165,7 +153,7 @@ fn sheet(changes: &[&Change], subjects: usize) -> Sheet {
             false,
             "Interval and certainty of the change",
         ),
-        SheetColumn::new("name", "NAME", false, "The file or process"),
+        SheetColumn::new("name", "SUBJECT", false, "The file or process"),
     ];
     let mut sheet = Sheet::new(&COLUMNS);
     let mut names: Vec<&str> = Vec::new();
