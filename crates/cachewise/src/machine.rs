@@ -54,6 +54,18 @@ pub fn kernel_memory(kernel: &Kernel) -> Count {
     }
 }
 
+/// CPU time of this process's programs in the kernel; unknown where the kernel does not measure it.
+pub fn kernel_seconds(kernel: &Kernel) -> Measured<f64> {
+    let is_measured = kernel.setting("kernel.bpf_stats_enabled");
+    if !is_measured.is_ok_and(|setting| setting.is_some_and(|value| value.trim() == "1")) {
+        return Measured::not_offered(Reason::NotMeasured);
+    }
+    match kernel.bpf_memory() {
+        Ok(held) => Measured::Exact(held.run_time.as_secs_f64()),
+        Err(_) => Measured::unknown(Reason::FdinfoNotRead),
+    }
+}
+
 /// Note on estimates: the reason, and how to get exact numbers.
 pub fn why_estimates(error: Error) -> String {
     format!(

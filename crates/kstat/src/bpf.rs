@@ -1,15 +1,16 @@
-//! Kernel memory of the BPF maps and programs that this process holds.
+//! Kernel memory and CPU time of the BPF maps and programs that this process holds.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use cachewise_units::Bytes;
 
 use crate::kernel::is_gone;
 use crate::{Error, Kernel};
 
-/// Kernel memory of BPF, as the kernel accounts it.
+/// Kernel memory and CPU time of BPF, as the kernel accounts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BpfMemory {
     /// Its size. Storage that a map has for each task is not in it.
@@ -18,6 +19,8 @@ pub struct BpfMemory {
     pub maps: usize,
     /// Number of programs.
     pub programs: usize,
+    /// CPU time of the programs while the setting kernel.bpf_stats_enabled was 1.
+    pub run_time: Duration,
 }
 
 impl Kernel {
@@ -66,10 +69,31 @@ impl Kernel {
             memory.bytes.0 = memory.bytes.0.saturating_add(bytes);
             match id {
                 "map_id" => memory.maps += 1,
-                _ => memory.programs += 1,
+                _ => {
+                    memory.programs += 1;
+                    let time = field("run_time_ns").and_then(|time| time.parse().ok());
+                    memory.run_time += Duration::from_nanos(time.unwrap_or_default());
+                }
             }
         }
         Ok(memory)
+    }
+}
+
+impl Kernel {
+    /// Returns the resident memory of this process.
+    ///
+    /// # Errors
+    /// If `/proc/self/status` cannot be read.
+    pub fn resident_memory(&self) -> Result<Bytes, Error> {
+        let path = self.own().join("status");
+        let text = self.text(&path)?;
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = lines.next().and_then(|rest| rest.trim().split(' ').next());
+        match kibibytes.and_then(|number| number.parse::<u64>().ok()) {
+            Some(kibibytes) => Ok(Bytes(kibibytes << 10)),
+            None => Err(Error::parse(&path, text.clone())),
+        }
     }
 }
 
@@ -98,7 +122,7 @@ mod tests {
         descriptor(
             6,
             "anon_inode:bpf-prog",
-            "prog_type:\t17\nmemlock:\t8192\nprog_id:\t7\n",
+            "prog_type:\t17\nmemlock:\t8192\nprog_id:\t7\nrun_time_ns:\t1500\nrun_cnt:\t3\n",
         );
         descriptor(7, "anon_inode:[eventpoll]", "pos:\t0\n");
         let memory = fixture.kernel().bpf_memory().expect("all can be read");
@@ -106,6 +130,7 @@ mod tests {
             bytes: Bytes(4096 * 2 + 8192),
             maps: 2,
             programs: 1,
+            run_time: Duration::from_nanos(1500),
         };
         assert_eq!(memory, expected, "by their ids");
     }

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
 use crate::events;
-use crate::metrics::{Culprits, Groups};
+use crate::metrics::{Culprits, Devices, Groups};
 use crate::options::Options;
 use crate::source::{Machine, Watching};
 
@@ -37,8 +37,10 @@ const MOST_POINTS: usize = 900;
 pub(crate) struct Gathered {
     pub(crate) machine: Arc<Machine>,
     pub(crate) options: Arc<Options>,
-    /// Sums since the start, of the machine and of its devices.
+    /// Sums since the start, of the machine.
     pub(crate) totals: Option<Interval>,
+    /// Devices with metrics of their own.
+    pub(crate) devices: Devices,
     /// Control groups with metrics of their own.
     pub(crate) groups: Groups,
     /// Evicted pages since the start, by the number of the cause.
@@ -55,6 +57,8 @@ pub(crate) struct Gathered {
     diagnosis: Diagnosis,
     begun: Instant,
     diagnosed: Option<Instant>,
+    /// Time that taking intervals took.
+    pub(crate) watched: Duration,
     /// The error of the last interval, if it failed.
     pub(crate) failed: Option<String>,
 }
@@ -68,12 +72,14 @@ impl Gathered {
         Gathered {
             machine,
             groups: Groups::new(options.top_groups),
+            devices: Devices::new(options.top_groups),
             culprits: Culprits::new(options.top_groups),
             options,
             evicted: [0; EvictionCause::ALL.len()],
             totals: None,
             stacks: None,
             pending: None,
+            watched: Duration::ZERO,
             window: VecDeque::new(),
             points: VecDeque::new(),
             events,
@@ -86,7 +92,10 @@ impl Gathered {
 
     /// Takes an interval and adds it to the totals, the groups and the pending tick.
     pub(crate) fn take(&mut self, watching: &mut dyn Watching) -> Result<(), String> {
-        let mut interval = match watching.interval() {
+        let begin = Instant::now();
+        let interval = watching.interval();
+        self.watched += begin.elapsed();
+        let mut interval = match interval {
             Ok(interval) => interval,
             Err(error) => {
                 self.failed = Some(error.clone());
@@ -111,6 +120,7 @@ impl Gathered {
             .retain(|eviction| eviction.file < MOST_ROWS);
         interval.evictions.truncate(MOST_ROWS);
         self.groups.add(&interval.cgroups);
+        self.devices.add(&interval.devices);
         append(&mut self.totals, without_parts(&interval));
         append(&mut self.pending, interval);
         Ok(())
@@ -265,8 +275,7 @@ fn forget_idle(tick: &mut Interval) {
     tick.processes.shrink_to_fit();
 }
 
-/// Returns an interval without processes, files and control groups: the machine's and the devices'
-/// counters only.
+/// Returns an interval without processes, files, devices and control groups: the machine's counters only.
 fn without_parts(interval: &Interval) -> Interval {
     Interval {
         elapsed: interval.elapsed,
@@ -274,7 +283,6 @@ fn without_parts(interval: &Interval) -> Interval {
         system: interval.system.clone(),
         device_read_bytes: interval.device_read_bytes,
         device_write_bytes: interval.device_write_bytes,
-        devices: interval.devices.clone(),
         lost: interval.lost.clone(),
         ..Interval::new(Arc::clone(&interval.source), interval.time.clone())
     }

@@ -133,7 +133,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use cachewise_model::{Count, Counter, Interval};
+    use cachewise_model::{Count, Counter, Interval, Measured};
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::metrics::v1::{Metric, metric, number_data_point};
     use prost::Message;
@@ -158,7 +158,9 @@ mod tests {
         fn cost(&self) -> Cost {
             Cost {
                 cpu: Duration::from_millis(250),
+                memory_bytes: Count::Exact(8192),
                 kernel_memory_bytes: Count::Exact(4096),
+                kernel_seconds: Measured::Exact(0.5),
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Count, Interval, Source};
+use cachewise_model::{Count, Interval, Measured, Source};
 
 use crate::cache::CacheTree;
 
@@ -23,8 +23,12 @@ pub struct Machine {
 pub struct Cost {
     /// CPU time of its process so far.
     pub cpu: Duration,
+    /// Resident memory of its process.
+    pub memory_bytes: Count,
     /// Kernel memory of the maps and programs that count.
     pub kernel_memory_bytes: Count,
+    /// CPU time of the programs in the kernel, in the tasks that they watch.
+    pub kernel_seconds: Measured<f64>,
 }
 
 /// Watches the machine.
@@ -37,6 +41,11 @@ pub trait Watching {
 
     /// Resources that watching uses.
     fn cost(&self) -> Cost;
+
+    /// Whether there still is a block device of this name, with anything on it.
+    fn has_device(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 /// A set of files with a name, and how much of it is in the page cache.

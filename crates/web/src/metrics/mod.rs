@@ -5,11 +5,12 @@
 //! - `markdown`: the table as documentation.
 //! - `sums`: the counters that a scrape takes from the watching thread. `scrape`: the exposition built from them.
 //! - `exposition`: the text formats. `groups`: the busiest control groups.
-//! - `culprits`: the control groups that evict most.
+//! - `culprits`: the control groups that evict most. `devices`: a bounded number of devices.
 //! - `otlp`: the exposition as an OTLP message.
 
 mod collector;
 mod culprits;
+mod devices;
 mod exposition;
 mod family;
 mod groups;
@@ -22,6 +23,7 @@ mod table;
 
 pub use collector::{Collector, UnknownCollector};
 pub(crate) use culprits::Culprits;
+pub(crate) use devices::Devices;
 pub(crate) use exposition::Format;
 pub use family::{Family, Series};
 pub(crate) use groups::Groups;

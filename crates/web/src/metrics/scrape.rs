@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Datum, EvictionCause, GroupNames, Kind, Lost, Value};
+use cachewise_model::{Count, Datum, EvictionCause, GroupNames, Kind, Lost, Value};
 use cachewise_view::{Exposition, Labels, MetricNumber};
 
 use super::collector::Collector;
@@ -200,6 +200,13 @@ fn lost_events(lost: &[Lost]) -> Vec<(Labels, MetricNumber)> {
     kinds.collect()
 }
 
+/// A series without labels; none if the number is unknown.
+fn whole(count: Count) -> Vec<(Labels, MetricNumber)> {
+    let series = count.known();
+    let series = series.map(|number| (Vec::new(), MetricNumber::Whole(number)));
+    series.into_iter().collect()
+}
+
 /// The server's own.
 fn about(exposition: &mut Exposition, sums: Sums) {
     for family in FAMILIES.iter().filter(|family| family.collector.is_none()) {
@@ -215,12 +222,16 @@ fn about(exposition: &mut Exposition, sums: Sums) {
         let series = match family.name {
             "page_size_bytes" => vec![(Vec::new(), MetricNumber::Whole(sums.page_size))],
             "lost_events" => sums.lost.as_deref().map(lost_events).unwrap_or_default(),
-            "kernel_memory_bytes" => {
-                let bytes = sums.cost.kernel_memory_bytes.known();
-                bytes
-                    .map(|bytes| (Vec::new(), MetricNumber::Whole(bytes)))
-                    .into_iter()
-                    .collect()
+            "kernel_memory_bytes" => whole(sums.cost.kernel_memory_bytes),
+            "own_memory_bytes" => whole(sums.cost.memory_bytes),
+            "kernel_program_seconds" => {
+                let seconds = sums.cost.kernel_seconds.known();
+                let series = seconds.map(|time| (Vec::new(), MetricNumber::Fraction(time)));
+                series.into_iter().collect()
+            }
+            "own_watch_seconds" => {
+                let seconds = sums.watched.as_secs_f64();
+                vec![(Vec::new(), MetricNumber::Fraction(seconds))]
             }
             "own_cpu_seconds" => {
                 let seconds = sums.cost.cpu.as_secs_f64();

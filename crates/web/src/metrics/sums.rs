@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Interval, Ledger, Lost, Measured, Missing, Reason, Row};
+use cachewise_model::{Interval, Ledger, Lost, Missing, Reason, Row};
 use cachewise_view::Labels;
 
 use super::collector::Collector;
@@ -12,8 +12,6 @@ use super::groups::Groups;
 use crate::gathered::Gathered;
 use crate::source::{Cost, Watching};
 
-/// More devices than this share one label.
-const MOST_DEVICES: usize = 64;
 const OTHER: &str = "other";
 /// The collector that takes the interval; all others but file sets depend on it.
 pub(super) const WATCH: &str = "watch";
@@ -54,6 +52,8 @@ pub(super) struct Sums {
     /// None where nothing counts that could lose something.
     pub(super) lost: Option<Vec<Lost>>,
     pub(super) cost: Cost,
+    /// Time that taking intervals took since the start.
+    pub(super) watched: Duration,
     pub(super) labels: Labels,
     pub(super) page_size: u64,
     pub(super) collectors: Vec<Collector>,
@@ -64,6 +64,7 @@ pub(super) struct Sums {
 pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
     let begin = Instant::now();
     let success = gathered.take(watching).is_ok();
+    gathered.devices.forget(|name| watching.has_device(name));
     let runs = CollectorRuns(vec![(WATCH, success, begin.elapsed())]);
     let machine = &gathered.machine;
     let labels = vec![
@@ -73,7 +74,7 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
     ];
     Sums {
         row: gathered.total_row(),
-        devices: devices(gathered),
+        devices: gathered.devices.rows(),
         groups: group_rows(gathered),
         evicted: match gathered.totals.as_ref().and_then(Interval::parts_missing) {
             None => Ok(gathered.evicted),
@@ -86,6 +87,7 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
             .filter(|totals| totals.parts_missing().is_none())
             .map(|totals| totals.lost.clone()),
         cost: watching.cost(),
+        watched: gathered.watched,
         labels,
         page_size: machine.source.page().get(),
         // Without numbers of this moment there are none: the last ones would look like a quiet machine.
@@ -99,36 +101,6 @@ pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums
         runs,
         left_out: LeftOut::default(),
     }
-}
-
-fn devices(gathered: &Gathered) -> Rows {
-    let mut rows: Rows = Vec::new();
-    for device in gathered.totals.iter().flat_map(|sums| &sums.devices) {
-        let name = match &device.path {
-            Measured::Exact(path) => path
-                .file_name()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy(),
-            _ => device.device.as_str().into(),
-        };
-        let name = if rows.len() < MOST_DEVICES {
-            &*name
-        } else {
-            OTHER
-        };
-        match rows.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => {
-                let row = device.row();
-                sum.ledger += row.ledger;
-                let (of_sum, of_row) = (&mut sum.subject, row.subject);
-                of_sum.device_read_bytes = of_sum.device_read_bytes.plus(of_row.device_read_bytes);
-                of_sum.device_write_bytes =
-                    of_sum.device_write_bytes.plus(of_row.device_write_bytes);
-            }
-            None => rows.push((name.to_owned(), device.row())),
-        }
-    }
-    rows
 }
 
 fn culprits(gathered: &Gathered) -> Vec<(String, ByCause)> {

@@ -616,6 +616,33 @@ pub static FAMILIES: &[Family] = &[
     },
     own(
         None,
+        None,
+        "own_memory_bytes",
+        Unit::Bytes,
+        "Resident memory of this server",
+    ),
+    Family {
+        kind: Counter,
+        ..own(
+            None,
+            None,
+            "kernel_program_seconds",
+            Unit::Seconds,
+            "CPU time of the programs in the kernel that count, in the tasks that they watch; only with the setting kernel.bpf_stats_enabled = 1, which itself costs time",
+        )
+    },
+    Family {
+        kind: Counter,
+        ..own(
+            None,
+            None,
+            "own_watch_seconds",
+            Unit::Seconds,
+            "Time that this server has spent taking counters from the kernel",
+        )
+    },
+    own(
+        None,
         Some("version"),
         "build_info",
         Unit::Count,

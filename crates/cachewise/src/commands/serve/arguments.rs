@@ -71,7 +71,8 @@ pub struct Serve {
         conflicts_with = "collector"
     )]
     pub no_collector: Vec<Collector>,
-    /// Export metrics of the N busiest control groups; one series sums the others.
+    /// Export metrics of the N busiest control groups, and of at most N devices [default: no groups, 64 devices]; one series sums
+    /// the others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub top_n: Option<u16>,
     /// Export the cached bytes of the files that match GLOB, under NAME; repeat for more sets.

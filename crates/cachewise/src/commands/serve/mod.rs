@@ -12,14 +12,14 @@ mod access;
 pub mod arguments;
 mod survey;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::Interval;
+use cachewise_model::{Interval, Measured, Reason};
 use cachewise_probe::{Detail, Scope};
 use cachewise_sys::{allow_open_files, start_thread};
 use cachewise_web::{
@@ -168,12 +168,25 @@ impl Watching for Watched {
     }
 
     fn cost(&self) -> Cost {
+        let kernel = Kernel::new();
         Cost {
             cpu: clock_gettime(ClockId::ProcessCPUTime)
                 .try_into()
                 .unwrap_or_default(),
+            memory_bytes: match kernel.resident_memory() {
+                Ok(memory) => Measured::Exact(memory.0),
+                Err(_) => Measured::unknown(Reason::NotReported),
+            },
             // The census is in it once it was loaded, by the other thread.
-            kernel_memory_bytes: machine::kernel_memory(&Kernel::new()),
+            kernel_memory_bytes: machine::kernel_memory(&kernel),
+            kernel_seconds: machine::kernel_seconds(&kernel),
         }
+    }
+
+    /// A loop device without a file stays in /sys, and has no size.
+    fn has_device(&self, name: &str) -> bool {
+        let size = Path::new("/sys/class/block").join(name).join("size");
+        let size = std::fs::read_to_string(size).unwrap_or_default();
+        !matches!(size.trim(), "" | "0")
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::prometheus::Prometheus;
 use super::site::{Site, value_of};
-use crate::support::{Group, Scratch, Started, evict, page_size, pages_of, undisturbed, until};
+use crate::support::{Group, Scratch, evict, page_size, pages_of, undisturbed, until};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -156,7 +156,7 @@ pub fn filesets() {
 
 /// Reads a file through the cache, cold and warm, and around it, as a task of this group; this process does
 /// it, as a program of its own would read libraries too.
-fn read_within(group: &Path, file: &Path) {
+pub fn read_within(group: &Path, file: &Path) {
     let me = std::process::id().to_string();
     let root = group.parent().expect("it is below the root");
     std::fs::write(group.join("cgroup.procs"), &me).expect("root may move a process");
@@ -273,44 +273,8 @@ pub fn by_prometheus() {
         &["--top-n", "1000"],
         Some("a-token-for-prometheus"),
     );
-    let config = scratch.path("prometheus.yml");
-    let text = format!(
-        "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: cachewise\n    \
-         authorization: {{credentials: a-token-for-prometheus}}\n    \
-         static_configs: [{{targets: ['{}']}}]\n",
-        site.address
-    );
-    std::fs::write(&config, text).expect("the disk has room");
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|free| free.local_addr())
-        .expect("there is a free port")
-        .port();
-    let address = format!("127.0.0.1:{port}");
-    let mut command = Command::new("prometheus");
-    command
-        .arg(format!("--config.file={}", config.display()))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            scratch.path("tsdb").display()
-        ))
-        .arg(format!("--web.listen-address={address}"))
-        .stdin(Stdio::null());
-    let _prometheus = Started::of(&mut command);
-    let ask = |query: &str| -> Option<f64> {
-        let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let mut stream = std::net::TcpStream::connect(&address).ok()?;
-        let request = format!(
-            "GET /api/v1/query?query={query} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let start = answer.find('{')?;
-        let json = answer.get(start..=answer.rfind('}')?)?;
-        let json: Value = serde_json::from_str(json).ok()?;
-        let value = json["data"]["result"].get(0)?["value"].get(1)?.as_str()?;
-        value.parse().ok()
-    };
+    let prometheus = Prometheus::of(&site, "a-token-for-prometheus", &scratch);
+    let ask = |query: &str| prometheus.number(query);
     until("Prometheus scrapes it", || {
         (ask("up{job=\"cachewise\"}")? == 1.0).then_some(())
     });

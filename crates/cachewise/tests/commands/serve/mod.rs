@@ -3,6 +3,7 @@
 //! # Layout
 //! - `site`: a server of our own; `http`: requests to it, well-formed or not
 //! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
+//! - `queries`: those of dashboards and alerts; `prometheus`: a real one
 //! - `agreement`: `top -b` and `record` beside it, on the same load
 //! - `evictions`: evicted pages by process, also of recordings
 //! - `blind`: without the probe, what is not known is not 0
@@ -22,6 +23,8 @@ mod counted;
 mod evictions;
 mod http;
 mod losses;
+mod prometheus;
+mod queries;
 mod refused;
 mod settings;
 pub mod site;
@@ -48,6 +51,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root agreement::to_the_page,
         needs_root evictions::every_face_names_the_stream_and_its_victim,
         needs_root counted::by_prometheus,
+        needs_root queries::all_have_answers_under_load,
         plain counted::before_the_first_tick,
         plain blind::metrics,
         plain blind::lists,
