@@ -15,6 +15,7 @@ mod machine;
 mod options;
 mod progress;
 mod repeatable;
+mod row_kinds;
 mod selection;
 mod ticks;
 mod watch;

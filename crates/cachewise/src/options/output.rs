@@ -5,7 +5,7 @@ use cachewise_model::{Field, Measured, Row, field};
 use cachewise_tui::ViewKind;
 use clap::builder::{PossibleValue, TypedValueParser};
 
-use crate::commands::top::kind_of_row;
+use crate::row_kinds::kind_of_row;
 
 /// Columns that exist.
 #[derive(Debug, Clone)]

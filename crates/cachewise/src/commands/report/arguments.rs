@@ -6,8 +6,8 @@ use cachewise_model::{Condition, Field, Part, Row, STAT_COLUMNS, TablePlace, fie
 use cachewise_tui::ViewKind;
 use clap::Args;
 
-use crate::commands::top::kind_of_row;
 use crate::options::{LabelFile, Output, StackFiles, fail_if, parse_columns};
+use crate::row_kinds::kind_of_row;
 use crate::selection::Selection;
 
 /// `cachewise report`.

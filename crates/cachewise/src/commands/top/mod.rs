@@ -11,8 +11,6 @@ mod batch;
 mod grouped;
 mod rows;
 
-pub use rows::kind_of_row;
-
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
