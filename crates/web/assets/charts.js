@@ -1,91 +1,96 @@
-// Charts over time, drawn by uPlot. An unknown value is a gap, not 0.
+// Charts over time, drawn by uPlot. An unknown value is a gap, not 0. All charts share the time, the
+// crosshair and the zoom; the zoom is in the page's address.
 
-import { bytes, pageSize, percent } from "./format.js";
-
-const KEPT = 900;
-const HEIGHT = 188;
+import { bytes, clock, pageSize, percent } from "./format.js";
+import { list, marked } from "./marks.js";
+import { Points } from "./points.js";
+import { SERIES } from "./series.js";
 
 const style = () => getComputedStyle(document.documentElement);
 const color = (name) => style().getPropertyValue(`--${name}`).trim();
-
-const rate = (id, factor = 1) => (point) =>
-  typeof point[id] === "number" && point.elapsed_seconds > 0 ? (point[id] * factor) / point.elapsed_seconds : null;
-const gauge = (id, factor = 1) => (point) => (typeof point[id] === "number" ? point[id] * factor : null);
-
-const perSecond = (value) => (value === null ? "-" : `${bytes(value)}/s`);
-const share = (value) => percent(value === null ? null : value / 100);
-const plain = (value) => (value === null ? "-" : bytes(value));
-
-const CHARTS = [
-  {
-    place: "chart-reads",
-    show: perSecond,
-    // The first three are stacked: their height is what was requested.
-    stacked: 3,
-    series: [
-      { label: "From cache", color: "cached", of: rate("read_cached_pages", pageSize) },
-      { label: "Read ahead", color: "ahead", of: rate("readahead_hit_pages", pageSize) },
-      { label: "Missed", color: "miss", of: rate("read_missed_pages", pageSize) },
-      { label: "Direct", color: "direct", of: rate("direct_read_bytes") },
-    ],
-  },
-  {
-    place: "chart-devices",
-    show: perSecond,
-    series: [
-      { label: "Read", color: "cached", fill: true, of: rate("device_read_bytes") },
-      { label: "Written", color: "write", of: rate("device_write_bytes") },
-    ],
-  },
-  {
-    place: "chart-memory",
-    show: plain,
-    series: [
-      { label: "Cached", color: "cached", fill: true, of: gauge("cached_bytes") },
-      { label: "Buffers", color: "ahead", of: gauge("buffers_bytes") },
-      { label: "Dirty", color: "miss", of: gauge("dirty_bytes") },
-    ],
-  },
-  {
-    place: "chart-waiting",
-    show: share,
-    least: 1,
-    series: [
-      { label: "I/O", color: "miss", fill: true, of: gauge("psi_io_some_ratio", 100) },
-      { label: "Memory", color: "direct", of: gauge("psi_memory_some_ratio", 100) },
-      { label: "CPU", color: "cached", of: gauge("psi_cpu_some_ratio", 100) },
-    ],
-  },
-];
-
-export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+const byId = (id) => document.getElementById(id);
 
 // Steps of powers of two for bytes: 512 KiB and not 500,000.
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
+// Between two clicks the mouse moves a little: that is no zoom.
+const LEAST_PIXELS = 6;
 
 export class Charts {
-  constructor() {
-    this.points = [];
+  constructor(state) {
+    this.state = state;
+    this.store = new Points();
     this.plots = [];
     this.draw();
-    const again = () => this.draw();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    new ResizeObserver(() => this.fit()).observe(document.getElementById("charts"));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    new ResizeObserver(() => this.fit()).observe(byId("charts"));
+    state.on(["window", "from", "to"], () => this.update());
+    byId("whole").addEventListener("click", () => this.whole());
+    for (const button of byId("windows").children) {
+      button.addEventListener("click", () => state.set({ window: button.dataset.window, from: "", to: "" }));
+    }
+    SERIES.forEach((chart, place) => {
+      byId(chart.place).addEventListener("keydown", (event) => this.key(event, place));
+    });
   }
 
-  reset(points) {
-    this.points = points.slice(-KEPT);
+  get points() {
+    return this.store.points;
+  }
+
+  // The length of the window in seconds.
+  get window() {
+    const window = Number(this.state.get("window"));
+    return window >= 10 && window <= 3600 ? window : 300;
+  }
+
+  get isZoomed() {
+    const [from, to] = [Number(this.state.get("from")), Number(this.state.get("to"))];
+    return from > 0 && to > from;
+  }
+
+  // The time that is shown.
+  range() {
+    if (this.isZoomed) return [Number(this.state.get("from")), Number(this.state.get("to"))];
+    // A server that has just started has no past: a minute is the least that is shown.
+    const { begin, end } = this.store;
+    return [Math.max(end - this.window, Math.min(begin, end - 60)), end];
+  }
+
+  zoom(from, to) {
+    if (to - from < 0.5) return;
+    this.state.set({ from: from.toFixed(1), to: to.toFixed(1) });
+  }
+
+  whole() {
+    this.state.set({ from: "", to: "" });
+  }
+
+  reset(past) {
+    this.store.reset(past);
     this.update();
   }
 
   add(point) {
-    this.points.push(point);
-    if (this.points.length > KEPT) this.points.shift();
+    this.store.add(point);
+  }
+
+  // What is drawn: times, rows, gaps and losses, worked out once for all charts.
+  prepare() {
+    const [times, rows] = this.store.rows();
+    const [min, max] = this.range();
+    this.drawn = { times, rows, marks: { gaps: this.store.gaps(min), losses: this.store.losses() } };
+    list(byId("marks"), this.drawn.marks, min, max);
+    byId("whole").hidden = !this.isZoomed;
+    byId("range").textContent = `${clock(min)} to ${clock(max)}`;
+    for (const button of byId("windows").children) {
+      button.setAttribute("aria-pressed", String(!this.isZoomed && Number(button.dataset.window) === this.window));
+    }
   }
 
   data(chart) {
-    const times = this.points.map((point) => Date.parse(point.time) / 1000);
-    const own = chart.series.map((series) => this.points.map(series.of));
+    const { times, rows } = this.drawn;
+    const own = chart.series.map((series) => rows.map((row) => (row ? series.of(row, pageSize) : null)));
+    // Stacked parts are drawn up to the sum of those below them.
     const heights = own.map((values, place) =>
       place === 0 || place >= (chart.stacked ?? 0)
         ? values
@@ -98,7 +103,8 @@ export class Charts {
   }
 
   update() {
-    CHARTS.forEach((chart, place) => {
+    this.prepare();
+    SERIES.forEach((chart, place) => {
       this.plots[place].setData(this.data(chart));
       this.last(this.plots[place]);
     });
@@ -106,51 +112,89 @@ export class Charts {
 
   // Without a pointer on it, the legend has the newest numbers.
   last(plot) {
-    if (plot.cursor.left === undefined || plot.cursor.left < 0) plot.setLegend({ idx: this.points.length - 1 });
+    if (plot.cursor.left === undefined || plot.cursor.left < 0) plot.setLegend({ idx: this.drawn.rows.length - 1 });
   }
 
   // Anew, as colours are drawn and not styled.
   draw() {
+    this.prepare();
     this.plots.forEach((plot) => plot.destroy());
-    this.plots = CHARTS.map((chart) => this.plot(chart));
+    this.plots = SERIES.map((chart) => this.plot(chart));
     this.plots.forEach((plot) => this.last(plot));
   }
 
-  size(place) {
-    const width = Math.max(place.clientWidth, 120);
-    return { width, height: HEIGHT };
+  size(chart) {
+    return { width: Math.max(byId(chart.place).clientWidth, 120), height: chart.height };
   }
 
   fit() {
-    CHARTS.forEach((chart, place) => this.plots[place].setSize(this.size(document.getElementById(chart.place))));
+    SERIES.forEach((chart, place) => this.plots[place].setSize(this.size(chart)));
+  }
+
+  // Arrows move the crosshair, + and - zoom around it, Escape shows the whole window.
+  key(event, place) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20, Home: -Infinity, End: Infinity };
+    const { times, rows } = this.drawn;
+    const [min, max] = this.range();
+    const from = times.findIndex((time) => time >= min);
+    const last = times.findLastIndex((time) => time <= max);
+    if (event.key in steps && from >= 0 && last >= from) {
+      event.preventDefault();
+      let at = Math.min(Math.max((this.at ?? last) + steps[event.key], from), last);
+      if (!rows[at]) at += Math.sign(steps[event.key]);
+      this.at = Math.min(Math.max(at, from), last);
+      for (const plot of this.plots) plot.setCursor({ left: plot.valToPos(times[this.at], "x"), top: 1 });
+      this.tell(SERIES[place], rows[this.at]);
+    } else if (event.key === "+" || event.key === "-") {
+      const middle = times[this.at] ?? (min + max) / 2;
+      const part = event.key === "+" ? 0.25 : 1;
+      this.zoom(middle - (max - min) * part, middle + (max - min) * part);
+    } else if (event.key === "Escape") this.whole();
+    else return;
+    event.stopPropagation();
+  }
+
+  // Says the numbers at the crosshair.
+  tell(chart, row) {
+    if (!row) return;
+    const parts = chart.series.map((series) => `${series.label} ${chart.show(series.of(row, pageSize))}`);
+    byId("told").textContent = `${clock(row.at)}: ${parts.join(", ")}`;
+  }
+
+  brushed(plot) {
+    const { left, width } = plot.select;
+    if (width < LEAST_PIXELS) return;
+    const [from, to] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.zoom(from, to);
   }
 
   plot(chart) {
-    const host = document.getElementById(chart.place);
+    const host = byId(chart.place);
     const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const inBytes = chart.show !== share;
-    const second = chart.show === perSecond ? "/s" : "";
+    const value = (tick) => (chart.unit === "percent" ? percent(tick / 100).replace(".0 ", " ") : `${bytes(tick).replace(".0 ", " ")}${chart.unit === "rate" ? "/s" : ""}`);
     return new globalThis.uPlot(
       {
-        ...this.size(host),
-        cursor: { y: false, points: { size: 6 } },
-        padding: [10, 28, 0, 0],
-        hooks: { setCursor: [(plot) => this.last(plot)] },
+        ...this.size(chart),
+        cursor: {
+          y: false,
+          points: { size: 6 },
+          sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
+          drag: { x: true, y: false, setScale: false, dist: LEAST_PIXELS },
+          bind: { dblclick: () => () => this.whole() },
+        },
+        padding: [10, 12, 0, 0],
+        hooks: { setCursor: [(plot) => this.last(plot)], setSelect: [(plot) => this.brushed(plot)] },
+        plugins: [marked(() => this.drawn.marks, color)],
         legend: { live: true },
         bands: Array.from({ length: Math.max((chart.stacked ?? 0) - 1, 0) }, (_, low) => ({ series: [low + 2, low + 1] })),
         scales: {
-          x: { time: true },
+          x: { time: true, range: () => this.range() },
           y: { range: (_, low, high) => [0, Math.max(high ?? 0, chart.least ?? 1024) * 1.08] },
         },
         axes: [
-          { ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map(clock) },
-          {
-            ...axis,
-            size: 82,
-            space: 32,
-            ...(inBytes ? { incrs: BINARY } : {}),
-            values: (_, ticks) => ticks.map((tick) => (inBytes ? `${bytes(tick).replace(".0 ", " ")}${second}` : `${tick} %`)),
-          },
+          { ...axis, space: 80, ...(chart.hasTime ? { size: 24, values: (_, ticks) => ticks.map(clock) } : { size: 6, values: () => [] }) },
+          { ...axis, size: 82, space: 30, ...(chart.unit === "percent" ? {} : { incrs: BINARY }), values: (_, ticks) => ticks.map(value) },
         ],
         series: [
           { label: "Time", value: (_, time) => (time === null ? "" : clock(time)) },
@@ -160,7 +204,10 @@ export class Charts {
             width: 1.5,
             fill: place < (chart.stacked ?? 0) ? `${color(series.color)}b0` : series.fill ? `${color(series.color)}22` : undefined,
             // The part itself, not the height up to which it is drawn.
-            value: (_, value, __, at) => chart.show(at === null || at === undefined ? value ?? null : series.of(this.points[at] ?? {})),
+            value: (_, __, ___, at) => {
+              const row = this.drawn.rows[at];
+              return chart.show(row ? series.of(row, pageSize) : null);
+            },
             points: { show: false },
           })),
         ],

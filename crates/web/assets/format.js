@@ -24,6 +24,8 @@ export function count(number) {
   return Math.round(number).toLocaleString("en");
 }
 
+export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+
 // A name as it may be shown: characters that turn the direction of what follows, or have no picture, would
 // make it read as another one. The paths of the map come without.
 export function plain(name) {

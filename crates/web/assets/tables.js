@@ -1,13 +1,18 @@
-// Tables that sort and filter. The columns are those of the table that came with the page.
+// Tables that sort and filter. The columns are those of the table that came with the page; the order is in
+// the page's address.
 
-import { cell, measure } from "./format.js";
+import { cell, measure, plain } from "./format.js";
+
+// The columns whose cells lead to what is known of the row's subject.
+const LINKED = { processes: "command", cgroups: "cgroup", files: "path", devices: "device" };
 
 export class Table {
-  constructor(id) {
+  constructor(id, state) {
+    this.id = id;
+    this.state = state;
     this.table = document.getElementById(id);
     this.body = this.table.tBodies[0];
-    this.rows = [];
-    this.filter = "";
+    this.rows = null;
     this.elapsed = 1;
     this.columns = [...this.table.tHead.rows[0].cells].map((head) => ({
       id: head.dataset.id,
@@ -15,8 +20,6 @@ export class Table {
       rate: head.dataset.rate === "true",
       head,
     }));
-    this.order = this.columns.find((column) => column.id === this.table.dataset.order) ?? this.columns[0];
-    this.down = true;
     for (const column of this.columns) {
       const button = document.createElement("button");
       button.type = "button";
@@ -24,19 +27,32 @@ export class Table {
       button.addEventListener("click", () => this.sort(column));
       column.head.append(button);
     }
+    this.body.addEventListener("click", (event) => this.clicked(event));
+    state.on(["sort", "filter"], () => this.draw());
+    state.on(["subject"], () => this.select());
     this.mark();
+  }
+
+  // The column and direction of the address, or the usual ones.
+  get order() {
+    const given = this.state.get("sort").split(",").find((one) => one.startsWith(`${this.id}:`));
+    const [, sign, id] = given?.match(/:([-+]?)(.*)$/) ?? [];
+    const named = this.columns.find((column) => column.id === id);
+    const usual = this.columns.find((column) => column.id === this.table.dataset.order) ?? this.columns[0];
+    return { column: named ?? usual, down: named ? sign === "-" : true };
   }
 
   sort(column) {
-    this.down = this.order === column ? !this.down : column.unit !== "text";
-    this.order = column;
-    this.mark();
-    this.draw();
+    const order = this.order;
+    const down = order.column === column ? !order.down : column.unit !== "text";
+    const others = this.state.get("sort").split(",").filter((one) => one && !one.startsWith(`${this.id}:`));
+    this.state.set({ sort: [...others, `${this.id}:${down ? "-" : ""}${column.id}`].join(",") }, true);
   }
 
   mark() {
+    const order = this.order;
     for (const column of this.columns) {
-      if (column === this.order) column.head.setAttribute("aria-sort", this.down ? "descending" : "ascending");
+      if (column === order.column) column.head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
       else column.head.removeAttribute("aria-sort");
     }
   }
@@ -49,21 +65,18 @@ export class Table {
     this.draw();
   }
 
-  key(row) {
-    if (this.order.unit === "text") return row[this.order.id] ?? null;
-    return measure(row, { ...this.order, elapsed: this.elapsed });
-  }
-
   sorted() {
-    const wanted = this.filter.toLowerCase();
+    const wanted = this.state.get("filter").toLowerCase();
     const names = this.columns.filter((column) => column.unit === "text" || column.unit === "id");
-    const rows = this.rows.filter(
+    const rows = (this.rows ?? []).filter(
       (row) => !wanted || names.some((column) => String(row[column.id] ?? "").toLowerCase().includes(wanted)),
     );
-    const sign = this.down ? -1 : 1;
+    const { column, down } = this.order;
+    const sign = down ? -1 : 1;
+    const key = (row) => (column.unit === "text" ? row[column.id] ?? null : measure(row, { ...column, elapsed: this.elapsed }));
     // Unknown values come last in both directions.
     return rows
-      .map((row) => [this.key(row), row])
+      .map((row) => [key(row), row])
       .sort(([a], [b]) => {
         if (a === null || b === null) return (a === null) - (b === null);
         return sign * (typeof a === "string" ? a.localeCompare(b) : a - b);
@@ -72,12 +85,15 @@ export class Table {
   }
 
   draw() {
+    this.mark();
+    // Before the first tick the rows are those that came with the page.
+    if (this.rows === null) return;
     const rows = this.sorted();
     if (rows.length === 0) {
       const empty = document.createElement("td");
       empty.className = "empty";
       empty.colSpan = this.columns.length;
-      const none = this.filter ? "Nothing matches." : "Nobody used the page cache in this interval.";
+      const none = this.state.get("filter") ? "Nothing matches." : "No use of the page cache in this interval.";
       empty.textContent = this.reason ? `Not known: ${this.reason}.` : none;
       const row = document.createElement("tr");
       row.append(empty);
@@ -89,15 +105,48 @@ export class Table {
     rows.forEach((row, place) => {
       const line = this.body.rows[place] ?? this.body.insertRow();
       while (line.cells.length > this.columns.length) line.deleteCell(-1);
-      this.columns.forEach((column, at) => {
-        const td = line.cells[at] ?? line.insertCell();
-        const { text, title } = cell(row, { ...column, elapsed: this.elapsed });
-        td.colSpan = 1;
-        td.className = column.unit === "text" ? "name" : "number";
-        if (td.textContent !== text) td.textContent = text;
-        const hint = title ?? (column.unit === "text" ? text : "");
-        if (td.title !== hint) td.title = hint;
-      });
+      const subject = row.subject;
+      line.dataset.subject = subject ?? "";
+      line.classList.toggle("ended", isEnded(row));
+      this.columns.forEach((column, at) => this.fill(line.cells[at] ?? line.insertCell(), row, column, subject));
     });
+    this.select();
   }
+
+  fill(td, row, column, subject) {
+    const shown = cell(row, { ...column, elapsed: this.elapsed });
+    const text = column.id === "command" ? nameOf(row) : row.members > 1 && row[column.id] === null ? "-" : shown.text;
+    td.colSpan = 1;
+    td.className = column.unit === "text" ? "name" : measure(row, column) === 0 ? "number zero" : "number";
+    const hint = shown.title ?? (column.unit === "text" ? text : "");
+    if (td.title !== hint) td.title = hint;
+    let place = td;
+    if (subject && column.id === LINKED[this.id]) {
+      place = td.querySelector("a") ?? document.createElement("a");
+      place.href = this.state.link({ subject });
+      if (place.parentNode !== td) td.replaceChildren(place);
+    }
+    if (place.textContent !== text) place.textContent = text;
+  }
+
+  clicked(event) {
+    const subject = event.target.closest("tr")?.dataset.subject;
+    if (!subject || event.ctrlKey || event.metaKey || event.shiftKey || String(getSelection())) return;
+    event.preventDefault();
+    this.state.set({ subject });
+  }
+
+  select() {
+    const chosen = this.state.get("subject");
+    for (const row of this.body.rows) row.classList.toggle("chosen", chosen !== "" && row.dataset.subject === chosen);
+  }
+}
+
+export const isEnded = (row) => typeof row.exit_status === "string" && row.exit_status !== "running";
+
+// The name of a process, or of all of a command that have ended.
+export function nameOf(row) {
+  const command = row.command === null || row.command === undefined ? "?" : plain(row.command);
+  const number = row.members > 1 ? ` x${row.members}` : "";
+  return `${command}${number}${isEnded(row) ? " (ended)" : ""}`;
 }

@@ -66,12 +66,13 @@ const describe = (entry) =>
   `${count(entry.files)} ${entry.files === 1 ? "file" : "files"}`;
 
 export class Treemap {
-  constructor() {
+  constructor(state) {
+    this.state = state;
     this.map = document.getElementById("map");
     this.crumbs = document.getElementById("crumbs");
     this.notes = document.getElementById("cache-notes");
     this.body = document.getElementById("cache").tBodies[0];
-    this.path = new URLSearchParams(location.search).get("path") ?? "/";
+    this.path = state.get("path");
     this.view = null;
     this.legend();
     document.getElementById("map-figure").hidden = false;
@@ -89,7 +90,7 @@ export class Treemap {
     this.body.addEventListener("mouseover", (event) => this.link(event.target.closest("tr")?.dataset.path));
     this.body.addEventListener("mouseleave", () => this.link(null));
     this.map.addEventListener("mouseleave", () => this.link(null));
-    addEventListener("popstate", () => this.open(new URLSearchParams(location.search).get("path") ?? "/", false));
+    state.on(["path"], () => this.load());
     new ResizeObserver(() => this.draw()).observe(this.map);
     this.load();
   }
@@ -100,14 +101,13 @@ export class Treemap {
     document.getElementById("ramp").append(bar);
   }
 
-  open(path, remember = true) {
-    this.path = path;
-    if (remember) history.pushState(null, "", path === "/" ? "/" : `/?path=${encodeURIComponent(path)}`);
-    return this.load();
+  open(path) {
+    this.state.set({ path });
   }
 
   async load() {
-    const path = this.path;
+    const path = this.state.get("path");
+    this.path = path;
     let answer;
     try {
       const response = await fetch(`/api/v1/cache?path=${encodeURIComponent(path)}`);
@@ -137,7 +137,7 @@ export class Treemap {
     const links = ["", ...parts].map((part, place) => {
       const link = document.createElement("a");
       const path = `/${parts.slice(0, place).join("/")}`;
-      link.href = path === "/" ? "/" : `/?path=${encodeURIComponent(path)}`;
+      link.href = this.state.link({ path });
       link.dataset.path = path;
       link.textContent = part || "/";
       if (place === parts.length) link.setAttribute("aria-current", "location");
@@ -155,7 +155,7 @@ export class Treemap {
       name.title = entry.path;
       if (entry.kind === "directory") {
         const link = document.createElement("a");
-        link.href = `/?path=${encodeURIComponent(entry.path)}`;
+        link.href = this.state.link({ path: entry.path });
         link.dataset.path = entry.path;
         link.textContent = `${entry.name}/`;
         name.append(link);

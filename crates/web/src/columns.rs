@@ -11,7 +11,7 @@ use cachewise_model::{
 pub(crate) struct Table {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    part: Part,
+    pub(crate) part: Part,
     /// The last sort key, for rows with equal or unknown activity.
     last: Option<&'static str>,
     rows: fn(&Interval) -> Vec<Row>,
@@ -127,8 +127,18 @@ const HEADERS: [(&str, &str); 24] = [
 /// Returns at most `most` rows, those with the greatest values of the first field. The next field
 /// breaks ties, and unknown values come last.
 pub(crate) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usize) -> Vec<Row> {
-    let keys = |row: &Row| by.iter().map(|by| number(&by.of(row))).collect();
-    let mut keyed: Vec<(Vec<Option<f64>>, Row)> = rows.map(|row| (keys(&row), row)).collect();
+    greatest_of(rows, by, most, |row| row)
+}
+
+/// As [`greatest`], of what has a row.
+pub(crate) fn greatest_of<T>(
+    all: impl Iterator<Item = T>,
+    by: &[&Field],
+    most: usize,
+    row: impl Fn(&T) -> &Row,
+) -> Vec<T> {
+    let keys = |of: &T| by.iter().map(|by| number(&by.of(row(of)))).collect();
+    let mut keyed: Vec<(Vec<Option<f64>>, T)> = all.map(|of| (keys(&of), of)).collect();
     keyed.sort_by(|(a, _), (b, _)| {
         let mut each = a.iter().zip(b).map(|pair| match pair {
             (Some(a), Some(b)) => b.total_cmp(a),
@@ -138,7 +148,7 @@ pub(crate) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usi
         });
         each.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
-    keyed.into_iter().take(most).map(|(_, row)| row).collect()
+    keyed.into_iter().take(most).map(|(_, of)| of).collect()
 }
 
 /// A value as a number, to sort and to divide by.

@@ -1,10 +1,12 @@
 //! Events: one text for each tick, for live views, and the charts' points.
 
-use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Row, field};
+use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Part, Row, field};
 use cachewise_view::{columns_json, findings_json, lost_json};
 use serde_json::{Value as Json, json};
 
-use crate::columns::{TABLES, Table, greatest};
+use crate::columns::{TABLES, Table, greatest_of};
+use crate::folded::{FoldedRow, fold_ended};
+use crate::subject_id::SubjectId;
 
 /// The media type of a stream of events.
 pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
@@ -13,7 +15,7 @@ pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 const MOST_ROWS: usize = 100;
 
 /// The fields that the charts, and the figures above them, show.
-const POINT: [&str; 23] = [
+const POINT: [&str; 24] = [
     "time",
     "elapsed_seconds",
     "read_requested_pages",
@@ -37,7 +39,11 @@ const POINT: [&str; 23] = [
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",
     "psi_io_some_ratio",
+    "lost_events",
 ];
+
+/// Fields of rows that no column shows.
+const IDENTITY: [&str; 2] = ["exit_status", "read_cached_pages"];
 
 /// A point of the charts.
 pub(crate) fn point(tick: &Interval) -> Json {
@@ -59,16 +65,7 @@ pub(crate) fn event(
         "exactness": { "id": exactness.id(), "text": exactness.text() },
         "lost": lost_json(lost),
     });
-    for table in TABLES {
-        match table.rows_of(tick) {
-            Ok(of) => rest[table.id] = rows(table, of),
-            Err(missing) => {
-                rest[table.id] = Json::Null;
-                rest["reasons"][table.id] = missing.reason().words().into();
-                rest["reason_codes"][table.id] = missing.reason().code().into();
-            }
-        }
-    }
+    tables(tick, &mut rest);
     for (name, member) in findings_json(findings) {
         match member {
             Json::Object(reasons) if rest[&name].is_object() => {
@@ -98,10 +95,50 @@ pub(crate) fn error_event(error: &str) -> String {
     format!("event: problem\ndata: {}\n\n", json!({ "error": error }))
 }
 
-fn rows(table: &Table, rows: Vec<Row>) -> Json {
-    let fields = table.fields();
-    let rows = greatest(rows.into_iter(), &table.order(), MOST_ROWS);
-    rows.iter().map(|row| columns_json(row, &fields)).collect()
+/// Sets the tables of an interval as members of an object, those that are unknown with their reasons.
+pub(crate) fn tables(interval: &Interval, object: &mut Json) {
+    for table in TABLES {
+        match table.rows_of(interval) {
+            Ok(of) => object[table.id] = rows(table, of, MOST_ROWS),
+            Err(missing) => {
+                object[table.id] = Json::Null;
+                object["reasons"][table.id] = missing.reason().words().into();
+                object["reason_codes"][table.id] = missing.reason().code().into();
+            }
+        }
+    }
+}
+
+/// The greatest rows of a table; processes that have ended are one row for each command.
+pub(crate) fn rows(table: &Table, rows: Vec<Row>, most: usize) -> Json {
+    let folded = match table.part {
+        Part::Process => fold_ended(rows),
+        _ => rows
+            .into_iter()
+            .map(|row| FoldedRow { row, members: 1 })
+            .collect(),
+    };
+    let rows = greatest_of(folded.into_iter(), &table.order(), most, |folded| {
+        &folded.row
+    });
+    let rows = rows.iter();
+    rows.map(|folded| row_of(table, &folded.row, folded.members))
+        .collect()
+}
+
+/// A row of a table, with its subject and how many processes it sums up.
+pub(crate) fn row_of(table: &Table, row: &Row, members: usize) -> Json {
+    let mut fields = table.fields();
+    let identity = IDENTITY.iter().filter_map(|id| field(id));
+    fields.extend(identity.filter(|field| field.is_of(row)));
+    let mut json = columns_json(row, &fields);
+    if members > 1 {
+        json["members"] = members.into();
+    }
+    if let Some(subject) = SubjectId::of_row(table.part, row, members) {
+        json["subject"] = subject.to_string().into();
+    }
+    json
 }
 
 #[cfg(test)]

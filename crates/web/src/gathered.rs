@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cachewise_model::{
-    Count, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, Row, Stacks, Sum,
+    Count, Counter, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, ProcessFileUse,
+    ProcessRow, Row, Stacks, Sum,
 };
 use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
 use crate::events;
+use crate::history::History;
 use crate::metrics::{Culprits, Devices, Groups};
 use crate::options::Options;
 use crate::source::{Machine, Watching};
@@ -30,8 +32,8 @@ const MOST_ROWS: usize = 1000;
 const FIRST: Duration = Duration::from_millis(100);
 /// Stacks of each event that are kept whole.
 const MOST_STACKS: usize = 64;
-/// Points of the charts' past.
-const MOST_POINTS: usize = 900;
+/// Uses of files by processes that a kept tick has: those that did most.
+const MOST_USES: usize = 1000;
 
 /// The counters and findings that requests read.
 pub(crate) struct Gathered {
@@ -51,8 +53,8 @@ pub(crate) struct Gathered {
     pub(crate) stacks: Option<Stacks>,
     pending: Option<Interval>,
     window: VecDeque<Interval>,
-    /// As JSON.
-    points: VecDeque<String>,
+    /// The past of the charts.
+    pub(crate) history: History,
     events: broadcast::Sender<Arc<str>>,
     diagnosis: Diagnosis,
     begun: Instant,
@@ -81,7 +83,7 @@ impl Gathered {
             pending: None,
             watched: Duration::ZERO,
             window: VecDeque::new(),
-            points: VecDeque::new(),
+            history: History::default(),
             events,
             diagnosis: Diagnosis::default(),
             begun: Instant::now(),
@@ -104,7 +106,6 @@ impl Gathered {
         };
         self.failed = None;
         self.options.names.mask(&mut interval);
-        interval.uses.clear();
         if let Some(later) = interval.stacks.take() {
             let stacks = self.stacks.get_or_insert_default();
             stacks.append(later);
@@ -115,6 +116,7 @@ impl Gathered {
         }
         self.culprits.add(&interval.evictions);
         interval.files.truncate(MOST_ROWS);
+        keep_uses(&mut interval);
         interval
             .evictions
             .retain(|eviction| eviction.file < MOST_ROWS);
@@ -135,6 +137,7 @@ impl Gathered {
             return;
         };
         let point = events::point(&tick).to_string();
+        self.history.add(&tick);
         self.keep(tick);
         let mut length: Duration = self.window.iter().map(|tick| tick.elapsed).sum();
         while length > WINDOW && self.window.len() > 1 {
@@ -143,15 +146,11 @@ impl Gathered {
                 .pop_front()
                 .map_or(Duration::ZERO, |old| old.elapsed);
         }
-        self.points.push_back(point);
-        if self.points.len() > MOST_POINTS {
-            self.points.pop_front();
-        }
         if self.events.receiver_count() > 0 {
             let findings = self.findings().clone();
-            if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
+            if let Some(tick) = self.window.back() {
                 // The last client may have gone just now.
-                let event = events::event(tick, point, &findings, self.exactness(), self.lost());
+                let event = events::event(tick, &point, &findings, self.exactness(), self.lost());
                 let _ = self.events.send(event.into());
             }
         }
@@ -229,10 +228,20 @@ impl Gathered {
         self.totals.as_ref().map_or(&[], |totals| &totals.lost)
     }
 
-    /// The charts' past, as a list in JSON.
-    pub(crate) fn points(&self) -> String {
-        let points: Vec<&str> = self.points.iter().map(String::as_str).collect();
-        format!("[{}]", points.join(","))
+    /// The ticks of the last minute, oldest first: the newest as it came, older ones by the second.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Interval> {
+        self.window.iter()
+    }
+
+    /// The last minute in one; see [`Gathered::over_or_begin`].
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn minute_or_begin(
+        &mut self,
+        watching: &mut dyn Watching,
+    ) -> Result<Interval, String> {
+        self.over_or_begin(WINDOW, watching)
     }
 
     /// When the newest tick ended.
@@ -265,14 +274,49 @@ impl Gathered {
 /// used the page cache and are alive, and thousands of them for hundreds of ticks would be gigabytes.
 fn forget_idle(tick: &mut Interval) {
     let did = |count: Count| count.known().is_none_or(|count| count > 0);
-    tick.processes.retain(|process| {
+    let is_kept = |process: &ProcessRow| {
         process.exit != Exit::Running
             || !process.ledger.is_zero()
             || did(process.device_read_bytes)
             || did(process.device_write_bytes)
             || process.cpu_seconds.known().is_none_or(|time| time > 0.0)
-    });
+    };
+    let mut kept = 0;
+    let places: Vec<Option<usize>> = tick
+        .processes
+        .iter()
+        .map(|process| {
+            let place = is_kept(process).then_some(kept);
+            kept += usize::from(place.is_some());
+            place
+        })
+        .collect();
+    tick.processes.retain(is_kept);
     tick.processes.shrink_to_fit();
+    for used in &mut tick.uses {
+        let place = used.process.and_then(|place| places.get(place));
+        used.process = place.copied().flatten();
+    }
+}
+
+/// Keeps the uses of kept files that fetched or requested most.
+fn keep_uses(interval: &mut Interval) {
+    let uses = &mut interval.uses;
+    uses.retain(|used| used.file < MOST_ROWS);
+    if uses.len() > MOST_USES {
+        let did = |used: &ProcessFileUse| {
+            let count = |counter| used.ledger.counts()[counter as usize];
+            let missed = count(Counter::ReadMissedPages);
+            (
+                missed,
+                count(Counter::DirectReadBytes),
+                count(Counter::ReadRequestedPages),
+            )
+        };
+        uses.select_nth_unstable_by_key(MOST_USES, |used| std::cmp::Reverse(did(used)));
+        uses.truncate(MOST_USES);
+    }
+    uses.shrink_to_fit();
 }
 
 /// Returns an interval without processes, files, devices and control groups: the machine's counters only.
@@ -297,7 +341,7 @@ fn append(sum: &mut Option<Interval>, later: Interval) {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Ledger, Measured, ProcessRow};
+    use cachewise_model::{Ledger, Measured};
 
     use super::*;
     use crate::sample::{self, tick};

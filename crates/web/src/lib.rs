@@ -8,10 +8,11 @@
 //! - `options`: endpoints, access and limits. `names`: the policy on file names.
 //! - `source`: the traits that the caller implements.
 //! - `gather`: the thread that watches. `gathered`: sums since the start, ticks for live views, a window for findings.
+//!   `history`: the past of the charts. `subject`: one process, file, group or device: its files, readers and past.
 //!   `findings`: the findings of the last minute.
 //! - `survey`: the census and sets of files, on a thread of their own.
 //! - `cache`: the contents of the page cache as a tree of directories.
-//! - `columns`: the columns and the order of tables. `events`: ticks as events for live views.
+//! - `columns`: the columns and the order of tables. `folded`: processes that have ended, by command. `events`: ticks as events for live views.
 //! - `metrics/`: the table of metrics, the exposition in two formats, the ranking of control groups.
 //! - `http/`: connections and their limits, access control, JSON, the stream of events, the page.
 //! - `push`: metrics sent to an OpenTelemetry collector.
@@ -24,8 +25,10 @@
 mod cache;
 mod columns;
 mod events;
+mod folded;
 mod gather;
 mod gathered;
+mod history;
 mod html;
 mod http;
 mod metrics;
@@ -38,6 +41,8 @@ mod report;
 mod sample;
 mod schema;
 mod source;
+mod subject;
+mod subject_id;
 mod survey;
 
 pub use cache::CacheTree;

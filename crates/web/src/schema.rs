@@ -40,6 +40,11 @@ pub fn openapi() -> Json {
                     &format!("Number of rows, at most {MOST_ROWS}"),
                     "integer"
                 ),
+                query(
+                    "format",
+                    "json, or csv for a file with every field",
+                    "string"
+                ),
             ]),
             document(members),
         );
@@ -52,6 +57,7 @@ pub fn openapi() -> Json {
         ),
         "number",
     );
+    let seconds_of_tables = seconds.clone();
     let further = [
         (
             "/api/v1/machine",
@@ -105,10 +111,16 @@ pub fn openapi() -> Json {
         ),
         (
             "/api/v1/history",
-            "Points of the charts so far, one per interval",
-            json!([]),
+            "Points of the charts so far: by the interval for a minute, by the second for five, by ten seconds for an hour",
+            json!([query(
+                "seconds",
+                "Length of the time in seconds, at most 3600, which is the default",
+                "number"
+            )]),
             json!({
+                "started": text("Start of the watch, RFC 3339: there are no earlier points"),
                 "interval_seconds": number("Time between ticks"),
+                "longest_point_seconds": number("Length of the longest point; a much longer one means that the machine was suspended or the server stood still"),
                 "points": array("Row"),
             }),
         ),
@@ -127,6 +139,36 @@ pub fn openapi() -> Json {
                 "elapsed_seconds": number("Length of the time over which the rows are summed"),
                 "count": or_null(integer("Number of rows, without the limit; null if unknown")),
                 "evictions": or_null(array("Eviction")),
+            }),
+        ),
+        (
+            "/api/v1/subject",
+            "One process, command, file, control group or device in the last minute: its files, its readers and its past",
+            json!([query(
+                "of",
+                "The subject: process:PID, process:PID:STARTED, command:NAME, file:PATH, inode:MAJOR:MINOR:INODE, \
+                 cgroup:PATH or device:MAJOR:MINOR, as rows and events name it; the default is cgroup:/",
+                "string"
+            )]),
+            json!({
+                "subject": text("The subject"),
+                "row": { "type": ["object", "null"], "description": "Its own row; null if it did nothing" },
+                "processes": or_null(array("PageRow")),
+                "files": or_null(array("PageRow")),
+                "evictions": or_null(array("Eviction")),
+                "points": or_null(array("Row")),
+            }),
+        ),
+        (
+            "/api/v1/tables",
+            "The tables of the page over a time: the greatest rows, processes that have ended summed up by command",
+            json!([seconds_of_tables]),
+            json!({
+                "elapsed_seconds": number("Length of the time over which the rows are summed"),
+                "processes": or_null(array("PageRow")),
+                "cgroups": or_null(array("PageRow")),
+                "files": or_null(array("PageRow")),
+                "devices": or_null(array("PageRow")),
             }),
         ),
         (
@@ -222,7 +264,19 @@ fn schemas() -> Json {
     row.insert("escaped".into(), names);
     row.insert("reasons".into(), reasons());
     row.insert("reason_codes".into(), reason_codes());
+    let mut page_row = row.clone();
+    page_row.insert("subject".into(), text("Its name at /api/v1/subject"));
+    page_row.insert(
+        "members".into(),
+        integer("Number of processes that it sums up"),
+    );
     json!({
+        "PageRow": {
+            "type": "object",
+            "description": "A row of the page: the columns that it shows",
+            "properties": page_row,
+            "additionalProperties": false,
+        },
         "Row": {
             "type": "object",
             "description": "Measured values of one subject; its kind determines the fields",

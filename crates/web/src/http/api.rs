@@ -10,20 +10,22 @@ use cachewise_view::{backend_json, evictions_json, findings_json, lost_json, row
 use serde_json::{Value as Json, json};
 
 use super::answer::{document, problem};
+use super::csv;
 use super::query::{
-    DirectoryQuery, EvictionsQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery, QueryResult, ROWS,
-    RowsQuery, time,
+    DirectoryQuery, EvictionsQuery, HistoryQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery,
+    QueryResult, ROWS, RowsFormat, RowsQuery, past, time,
 };
 use super::site::Site;
 use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
 use crate::events::with_member;
 use crate::gathered::Gathered;
+use crate::history::COARSE;
 
-fn bad(why: impl ToString) -> Response {
+pub(super) fn bad(why: impl ToString) -> Response {
     problem(StatusCode::BAD_REQUEST, why.to_string())
 }
 
-fn not_now(why: String) -> Response {
+pub(super) fn not_now(why: String) -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
@@ -78,6 +80,9 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
         Ok(rows) => {
             json["count"] = rows.len().into();
             let rows = greatest(rows.into_iter(), &order, limit);
+            if wanted.format == RowsFormat::Csv {
+                return csv::file(table, &rows, site.machine.source.page());
+            }
             json[table.id] = rows.iter().map(row_json).collect();
         }
         Err(missing) => set_missing(&mut json, &["count", table.id], missing),
@@ -87,7 +92,7 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
 
 /// Applies `of` to the interval of the requested time, or to a short first one before the first
 /// tick.
-async fn over<T: Send + 'static>(
+pub(super) async fn over<T: Send + 'static>(
     site: &Site,
     time: Duration,
     of: impl FnOnce(&mut Gathered, Interval) -> T + Send + 'static,
@@ -203,14 +208,24 @@ pub(super) async fn totals(State(site): State<Site>, asked: QueryResult<NoQuery>
 }
 
 /// The points of the charts so far.
-pub(super) async fn history(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
-    if let Err(error) = asked {
-        return bad(error.body_text());
-    }
-    let answer = site.asking.ask(|gathered, _| {
+pub(super) async fn history(
+    State(site): State<Site>,
+    asked: QueryResult<HistoryQuery>,
+) -> Response {
+    let time = match asked {
+        Ok(Query(wanted)) => past(wanted.seconds),
+        Err(error) => Err(error.body_text()),
+    };
+    let time = match time {
+        Ok(time) => time,
+        Err(error) => return bad(error),
+    };
+    let answer = site.asking.ask(move |gathered, _| {
         let mut json = gathered.head(gathered.time().unwrap_or_default());
+        json["started"] = gathered.machine.started.as_str().into();
         json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
-        with_member(&json, "points", &gathered.points())
+        json["longest_point_seconds"] = COARSE.max(gathered.options.interval).as_secs_f64().into();
+        with_member(&json, "points", &gathered.history.points(time))
     });
     match answer.await {
         Ok(json) => document(StatusCode::OK, &json),

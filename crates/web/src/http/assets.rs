@@ -28,10 +28,24 @@ macro_rules! assets {
 
 static ASSETS: &[Asset] = assets! {
     "app.js", "text/javascript; charset=utf-8";
+    "bar.js", "text/javascript; charset=utf-8";
     "charts.js", "text/javascript; charset=utf-8";
-    "login.js", "text/javascript; charset=utf-8";
+    "csv.js", "text/javascript; charset=utf-8";
+    "findings.js", "text/javascript; charset=utf-8";
     "format.js", "text/javascript; charset=utf-8";
+    "live.js", "text/javascript; charset=utf-8";
+    "login.js", "text/javascript; charset=utf-8";
+    "marks.js", "text/javascript; charset=utf-8";
+    "over.js", "text/javascript; charset=utf-8";
+    "points.js", "text/javascript; charset=utf-8";
+    "series.js", "text/javascript; charset=utf-8";
+    "small.js", "text/javascript; charset=utf-8";
+    "state.js", "text/javascript; charset=utf-8";
+    "subject.js", "text/javascript; charset=utf-8";
+    "summary.js", "text/javascript; charset=utf-8";
     "tables.js", "text/javascript; charset=utf-8";
+    "tabs.js", "text/javascript; charset=utf-8";
+    "theme.js", "text/javascript; charset=utf-8";
     "treemap.js", "text/javascript; charset=utf-8";
     "style.css", "text/css; charset=utf-8";
     "icon.svg", "image/svg+xml";

@@ -5,13 +5,14 @@
 //! - `connection`: accepting connections, their limits, shutdown. `write_timeout`: clients that do not read.
 //! - `socket`: a Unix socket with its mode and group.
 //! - `guard`: host, token, headers of every answer. `session`: the cookie that replaces the token. `login`: its page.
-//! - `api`: JSON. `query`: query parameters. `answer`: JSON answers and errors. `live`: the stream of events.
+//! - `api`, `subject`: JSON. `csv`: rows as CSV. `query`: query parameters. `answer`: JSON answers and errors. `live`: the stream of events.
 //! - `page`, `assets`: the page and its files.
 
 mod answer;
 mod api;
 mod assets;
 mod connection;
+mod csv;
 mod flame;
 mod guard;
 mod live;
@@ -21,6 +22,7 @@ pub(crate) mod query;
 mod session;
 pub(crate) mod site;
 mod socket;
+mod subject;
 mod write_timeout;
 
 use std::io;
@@ -176,6 +178,8 @@ fn router(site: Site) -> Router {
         .route("/api/v1/evictions", get(api::evictions))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/cache", get(api::cache))
+        .route("/api/v1/subject", get(subject::subject))
+        .route("/api/v1/tables", get(subject::tables))
         .route("/api/v1/events", get(live::events))
         .fallback(api::unknown)
         .layer(from_fn_with_state(site.clone(), guard::guard))

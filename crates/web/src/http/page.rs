@@ -64,6 +64,14 @@ pub(super) async fn page(
         ("page_size", machine.source.page().get().to_string()),
         ("exactness", exactness.id().to_owned()),
         ("backend", escape(exactness.text()).into_owned()),
+        (
+            "complete",
+            match exactness {
+                Exactness::Incomplete => "",
+                _ => " hidden",
+            }
+            .to_owned(),
+        ),
         ("notes", notes(&machine.source.backend.notes)),
         (
             "lost",
@@ -267,7 +275,7 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
 
 /// The figures at the top.
 fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
-    const FIGURES: [(&str, &str, &str); 7] = [
+    const FIGURES: [(&str, &str, &str); 8] = [
         ("reuse_ratio", "Hit rate", "of requested pages, without I/O"),
         (
             "read_requested_pages",
@@ -275,6 +283,7 @@ fn figures(interval: Option<&Interval>, page_size: PageSize) -> String {
             "by reads through the cache",
         ),
         ("read_missed_pages", "Missed", "waited for a device"),
+        ("direct_read_bytes", "Direct", "reads past the cache"),
         ("device_read_bytes", "From devices", "for any requester"),
         ("cached_bytes", "Cached", "page cache of files and memory"),
         ("dirty_bytes", "Dirty", "waiting to be written back"),

@@ -6,6 +6,8 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use serde::Deserialize;
 
+use crate::history;
+
 /// Rows in an answer without a limit, and the maximum limit.
 pub(super) const ROWS: usize = 200;
 pub(crate) const MOST_ROWS: usize = 5000;
@@ -17,6 +19,13 @@ pub(super) const MEMBERS: usize = 60;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IntervalQuery {
+    pub(super) seconds: Option<f64>,
+}
+
+/// The time that the charts show.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryQuery {
     pub(super) seconds: Option<f64>,
 }
 
@@ -32,6 +41,24 @@ pub(super) struct RowsQuery {
     pub(super) seconds: Option<f64>,
     pub(super) sort: Option<String>,
     pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) format: RowsFormat,
+}
+
+/// The format of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RowsFormat {
+    #[default]
+    Json,
+    Csv,
+}
+
+/// One process, file, control group or device.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubjectQuery {
+    pub(super) of: Option<String>,
 }
 
 /// The time and the number of rows.
@@ -48,6 +75,16 @@ pub(super) struct EvictionsQuery {
 pub(super) struct DirectoryQuery {
     pub(super) path: Option<String>,
     pub(super) limit: Option<usize>,
+}
+
+/// Returns the requested time of the charts, or all of it if there is none.
+pub(super) fn past(seconds: Option<f64>) -> Result<Duration, String> {
+    let most = history::MOST.as_secs_f64();
+    match seconds {
+        None => Ok(history::MOST),
+        Some(seconds) if seconds > 0.0 && seconds <= most => Ok(Duration::from_secs_f64(seconds)),
+        Some(_) => Err(format!("seconds must be above 0 and at most {most}")),
+    }
 }
 
 pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
