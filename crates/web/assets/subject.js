@@ -150,7 +150,7 @@ export class SubjectPanel {
     const scroll = made("div", table, "scroll");
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", `Table: ${title.toLowerCase()}`);
+    scroll.setAttribute("aria-label", `Table: ${title.toLowerCase()} of what is chosen`);
     const old = host.querySelector(".scroll");
     const focus = host.contains(document.activeElement) ? document.activeElement.dataset.subject ?? "" : null;
     const [left, top] = [old?.scrollLeft ?? 0, old?.scrollTop ?? 0];

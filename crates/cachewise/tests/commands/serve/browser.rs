@@ -50,7 +50,7 @@ pub fn without_scripts() {
 }
 
 /// Opens the page by a link with the token; neither the address nor any script has it afterwards.
-fn log_in(browser: &mut Chromium, base: &str) {
+pub fn log_in(browser: &mut Chromium, base: &str) {
     browser.open(&format!("{base}login#token={TOKEN}"));
     browser.until("the page is there", "globalThis.cachewise !== undefined");
     assert_eq!(

@@ -23,9 +23,11 @@ pub struct Chromium {
     socket: WebSocket<TcpStream>,
     last: u64,
     events: VecDeque<Value>,
-    // Dropped in this order: the profile is removed after the process has ended.
-    _process: Process,
-    _profile: TempDir,
+    /// `127.0.0.1:PORT` of the protocol.
+    address: String,
+    // Dropped in this order: the profile is removed after the process has ended. Further tabs have none.
+    _process: Option<Process>,
+    _profile: Option<TempDir>,
 }
 
 /// Ended when dropped, also where the start of the rest fails.
@@ -84,6 +86,15 @@ impl Chromium {
                 .find(|target| target["type"] == "page")?;
             page["webSocketDebuggerUrl"].as_str().map(str::to_owned)
         });
+        Some(Chromium::of(address, &page, Some(process), Some(profile)))
+    }
+
+    fn of(
+        address: String,
+        page: &str,
+        process: Option<Process>,
+        profile: Option<TempDir>,
+    ) -> Chromium {
         let stream = TcpStream::connect(&address).expect("it listens");
         stream
             .set_read_timeout(Some(LIMIT))
@@ -93,13 +104,23 @@ impl Chromium {
             socket,
             last: 0,
             events: VecDeque::new(),
+            address,
             _process: process,
             _profile: profile,
         };
         for domain in ["Page", "Runtime", "Log", "Network"] {
             chromium.call(&format!("{domain}.enable"), json!({}));
         }
-        Some(chromium)
+        chromium
+    }
+
+    /// Another tab of the same browser, with the same cookies.
+    pub fn another_tab(&self) -> Chromium {
+        let tab = Request::new(&self.address, "/json/new?about:blank");
+        let tab = tab.method("PUT").send().body;
+        let tab: Value = serde_json::from_str(&tab).expect("it is JSON");
+        let page = tab["webSocketDebuggerUrl"].as_str().expect("it is a page");
+        Chromium::of(self.address.clone(), page, None, None)
     }
 
     /// Does something, and returns what came of it.
@@ -179,20 +200,75 @@ impl Chromium {
 
     /// Presses Enter.
     pub fn enter(&mut self) {
+        self.press("Enter");
+    }
+
+    /// Presses a key: its name, or the character that it types.
+    pub fn press(&mut self, key: &str) {
+        let (text, number) = match key {
+            "Enter" => ("\r", 13),
+            "Tab" => ("", 9),
+            "Escape" => ("", 27),
+            "ArrowLeft" => ("", 37),
+            "ArrowRight" => ("", 39),
+            character => (character, 0),
+        };
         for kind in ["keyDown", "keyUp"] {
-            let key = json!({
-                "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13,
-            });
-            self.call("Input.dispatchKeyEvent", key);
+            let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": number });
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = json!(text);
+            }
+            self.call("Input.dispatchKeyEvent", event);
         }
     }
 
-    /// Complaints of the page so far: exceptions, and log entries such as violations of the policy.
+    /// Presses Tab until an expression is true of the page.
+    pub fn tab_to(&mut self, what: &str, expression: &str) {
+        for _ in 0..400 {
+            if self.value(expression) == true {
+                return;
+            }
+            self.press("Tab");
+        }
+        panic!("the keyboard reaches {what}");
+    }
+
+    /// Drags the mouse over an element, between two parts of its width.
+    pub fn drag(&mut self, selector: &str, [from, to]: [f64; 2]) {
+        let found = self.value(&format!(
+            "(() => {{ const found = document.querySelector({selector:?}); found.scrollIntoView({{block: 'center'}}); \
+             const box = found.getBoundingClientRect(); return [box.x, box.y + box.height / 2, box.width]; }})()"
+        ));
+        let number = |place: usize| found[place].as_f64().expect("a number");
+        let [x, y, width] = [number(0), number(1), number(2)];
+        for (kind, part, buttons) in [
+            ("mouseMoved", from, 0),
+            ("mousePressed", from, 1),
+            ("mouseMoved", (from + to) / 2.0, 1),
+            ("mouseMoved", to, 1),
+            ("mouseReleased", to, 0),
+        ] {
+            let mouse = json!({
+                "type": kind, "x": x + part * width, "y": y, "button": "left", "buttons": buttons, "clickCount": 1,
+            });
+            self.call("Input.dispatchMouseEvent", mouse);
+        }
+    }
+
+    /// Sets the width of the page in pixels.
+    pub fn resize(&mut self, width: u32) {
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// Complaints of the page so far: exceptions, console messages, and log entries such as violations of the policy.
     pub fn complaints(&mut self) -> Vec<String> {
         self.listen();
         let events = self.events.iter();
         let of = |event: &Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => Some(event["params"].to_string()),
+            Some("Runtime.consoleAPICalled") => Some(event["params"].to_string()),
             Some("Log.entryAdded") => {
                 let entry = &event["params"]["entry"];
                 (entry["level"] == "error").then(|| entry.to_string())

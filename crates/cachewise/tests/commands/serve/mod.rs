@@ -11,7 +11,7 @@
 //! - `losses`: counts that are lost, on every face of `serve`, recordings and `top -b`
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
 //! - `settings`: settings files and environment variables
-//! - `browser`, `chromium`: the page
+//! - `browser`, `page`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
 
 mod access;
@@ -23,6 +23,7 @@ mod counted;
 mod evictions;
 mod http;
 mod losses;
+mod page;
 mod prometheus;
 mod queries;
 mod refused;
@@ -81,5 +82,11 @@ pub fn trials() -> Vec<Trial> {
         plain browser::without_scripts,
         plain browser::script_formats_numbers_as_the_server,
         needs_root browser::journey,
+        plain page::state_is_in_the_address,
+        plain page::imported_modules_are_served,
+        needs_root page::keyboard_alone_suffices,
+        needs_root page::every_width_fits_and_is_accessible,
+        needs_root page::subjects_show_files_and_readers,
+        plain page::restart_leaves_a_gap_and_tabs_are_apart,
     ]
 }
