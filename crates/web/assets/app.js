@@ -28,12 +28,13 @@ tabs(TABLES, state);
 const panel = new SubjectPanel(state);
 const over = new TablesOver(state, tables);
 
-// A link to a subject opens it beside the page.
+// A card opens its subject beside the page, unless the click is on another link or selects text.
 byId("findings").addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-subject]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const card = event.target.closest("[data-subject]");
+  const isOther = event.target.closest("a:not([data-subject])") || event.ctrlKey || event.metaKey || event.shiftKey;
+  if (!card || isOther || String(getSelection())) return;
   event.preventDefault();
-  state.set({ subject: link.dataset.subject });
+  state.set({ subject: card.dataset.subject });
 });
 
 const filter = byId("filter");
@@ -93,9 +94,9 @@ function problem(text) {
   byId("problem").textContent = text ?? "";
 }
 
-// The past of the window that is shown.
+// The past of the time that is shown.
 async function past() {
-  const response = await fetch(`/api/v1/history?seconds=${charts.window}`);
+  const response = await fetch(`/api/v1/history?seconds=${charts.length}`);
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error);
   charts.store.silent = null;
@@ -111,9 +112,11 @@ function thin() {
   again();
 }
 const again = () => past().then(() => problem(null), (error) => problem(error.message));
-state.on(["window"], again);
+state.on(["window", "from"], () => {
+  if (charts.isShort) again();
+});
 
-// What was missed meanwhile is in the history.
+// The history has the ticks of the time without a connection.
 connect({
   opened: again,
   tick: (tick) => {

@@ -10,12 +10,22 @@ export function readBar(row) {
   bar.setAttribute("preserveAspectRatio", "none");
   bar.setAttribute("aria-hidden", "true");
   bar.setAttribute("class", "readbar");
-  let x = 0;
-  for (const { name, width } of shares(row)) {
+  for (const { name } of shares(row)) {
     const part = document.createElementNS(SVG, "rect");
-    for (const [key, value] of Object.entries({ class: name, x, y: 0, width, height: 10 })) part.setAttribute(key, value);
-    x += width;
+    part.setAttribute("class", name);
+    part.setAttribute("height", "10");
     bar.append(part);
   }
+  fillBar(bar, row);
   return bar;
+}
+
+// Sets the widths of the parts of a bar.
+export function fillBar(bar, row) {
+  let x = 0;
+  shares(row).forEach(({ width }, place) => {
+    bar.children[place].setAttribute("x", x.toFixed(1));
+    bar.children[place].setAttribute("width", width.toFixed(1));
+    x += width;
+  });
 }

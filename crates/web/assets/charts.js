@@ -43,6 +43,12 @@ export class Charts {
     return window >= 10 && window <= 3600 ? window : 300;
   }
 
+  // The length in seconds of the past that is needed for what is shown.
+  get length() {
+    const zoomed = this.isZoomed ? Math.ceil(Date.now() / 1000 - Number(this.state.get("from"))) : 0;
+    return Math.min(Math.max(this.window, zoomed), 3600);
+  }
+
   get isZoomed() {
     const [from, to] = [Number(this.state.get("from")), Number(this.state.get("to"))];
     return from > 0 && to > from;
@@ -54,6 +60,11 @@ export class Charts {
     // A server that has just started has no past: a minute is the least that is shown.
     const { begin, end } = this.store;
     return [Math.max(end - this.window, Math.min(begin, end - 60)), end];
+  }
+
+  // Whether the shown time may have points that only the server has.
+  get isShort() {
+    return this.store.end - this.length < this.store.begin;
   }
 
   zoom(from, to) {
@@ -74,7 +85,7 @@ export class Charts {
     this.store.add(point);
   }
 
-  // What is drawn: times, rows, gaps and losses, worked out once for all charts.
+  // Works out times, rows, gaps and losses once for all charts.
   prepare() {
     const [times, rows] = this.store.rows();
     const [min, max] = this.range();
@@ -183,7 +194,7 @@ export class Charts {
           drag: { x: true, y: false, setScale: false, dist: LEAST_PIXELS },
           bind: { dblclick: () => () => this.whole() },
         },
-        padding: [10, 12, 0, 0],
+        padding: [10, 26, 0, 0],
         hooks: { setCursor: [(plot) => this.last(plot)], setSelect: [(plot) => this.brushed(plot)] },
         plugins: [marked(() => this.drawn.marks, color)],
         legend: { live: true },

@@ -51,6 +51,7 @@ function card(finding, link) {
     shown.href = link(subject);
     shown.dataset.subject = subject;
     item.append(shown);
+    item.dataset.subject = subject;
   } else if (text) item.append(line("code", text));
   const page = line("a", finding.id);
   page.href = finding.page;

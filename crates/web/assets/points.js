@@ -3,7 +3,7 @@
 
 // The longest time that is shown, in seconds.
 const MOST_SECONDS = 3600;
-// Beyond this number the past is asked for again: the server has it in fewer points.
+// Beyond this number the past is loaded again: the server has it in fewer points.
 const MANY = 2000;
 const MOST = 4000;
 // Times are those of the clock, lengths are not: they differ by a little.

@@ -53,7 +53,7 @@ export class SmallChart {
       {
         ...this.size(),
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-        padding: [8, 12, 0, 0],
+        padding: [8, 26, 0, 0],
         plugins: [marked(() => ({ gaps: this.store.gaps(Infinity), losses: [] }), color)],
         bands: [{ series: [2, 1] }, { series: [3, 2] }],
         scales: {

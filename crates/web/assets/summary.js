@@ -1,4 +1,4 @@
-// What stands above the fold: the headline, the picture of reads, the figures, and how exact they are.
+// The summary at the top: headline, picture of reads, figures, and their quality.
 
 import { cell, percent } from "./format.js";
 

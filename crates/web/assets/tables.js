@@ -1,6 +1,7 @@
 // Tables that sort and filter. The columns are those of the table that came with the page; the order is in
 // the page's address.
 
+import { fillBar, readBar } from "./bar.js";
 import { cell, measure, plain } from "./format.js";
 
 // The columns whose cells lead to what is known of the row's subject.
@@ -28,7 +29,7 @@ export class Table {
       column.head.append(button);
     }
     this.body.addEventListener("click", (event) => this.clicked(event));
-    state.on(["sort", "filter"], () => this.draw());
+    state.on(["sort", "filter", "tab"], () => this.draw());
     state.on(["subject"], () => this.select());
     this.mark();
   }
@@ -40,6 +41,11 @@ export class Table {
     const named = this.columns.find((column) => column.id === id);
     const usual = this.columns.find((column) => column.id === this.table.dataset.order) ?? this.columns[0];
     return { column: named ?? usual, down: named ? sign === "-" : true };
+  }
+
+  get isShown() {
+    const tab = this.state.get("tab");
+    return (tab in LINKED ? tab : "processes") === this.id;
   }
 
   sort(column) {
@@ -87,7 +93,7 @@ export class Table {
   draw() {
     this.mark();
     // Before the first tick the rows are those that came with the page.
-    if (this.rows === null) return;
+    if (this.rows === null || !this.isShown) return;
     const rows = this.sorted();
     if (rows.length === 0) {
       const empty = document.createElement("td");
@@ -124,8 +130,9 @@ export class Table {
     if (subject && column.id === LINKED[this.id]) {
       place = td.querySelector("a") ?? document.createElement("a");
       place.href = this.state.link({ subject });
-      if (place.parentNode !== td) td.replaceChildren(place);
-    }
+      if (place.parentNode !== td) td.replaceChildren(place, readBar(row));
+      else fillBar(td.lastElementChild, row);
+    } else if (td.firstElementChild) td.replaceChildren();
     if (place.textContent !== text) place.textContent = text;
   }
 

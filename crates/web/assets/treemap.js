@@ -8,6 +8,7 @@ const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", 
 const OTHERS = "#8e959e";
 const SVG = "http://www.w3.org/2000/svg";
 const HEAD = 18;
+const AGAIN_MS = 2000;
 
 const node = (name, attributes = {}) => {
   const made = document.createElementNS(SVG, name);
@@ -112,6 +113,8 @@ export class Treemap {
     try {
       const response = await fetch(`/api/v1/cache?path=${encodeURIComponent(path)}`);
       answer = await response.json();
+      // The census takes long: the next answer has it.
+      if (response.status === 503) setTimeout(() => path === this.path && this.load(), AGAIN_MS);
     } catch (error) {
       answer = { error: `The server does not answer: ${error.message}` };
     }

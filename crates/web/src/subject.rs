@@ -53,7 +53,7 @@ pub(crate) fn members(gathered: &Gathered, id: &SubjectId, whole: &Interval) -> 
     })
 }
 
-/// What belongs to a subject in an interval.
+/// The rows of an interval that belong to a subject.
 struct Found {
     /// Its own row, if it has one.
     own: Json,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use cachewise_model::{FileNumber, FileRow, Part, Row, escaped};
 
-/// What can be looked at alone.
+/// A process, command, file, control group or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubjectId {
     /// A process; without its start, any process of this id.

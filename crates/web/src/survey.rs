@@ -12,7 +12,7 @@ use crate::source::{FileSet, Surveying};
 
 /// A census is not taken again before this, and not before ten times what the last one took.
 const FRESH: Duration = Duration::from_secs(5);
-/// Maximum time that a scrape waits for file sets; then it returns the last result.
+/// Maximum time that a scrape waits for file sets, which then returns the last result, and the page for the census.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// The survey of file sets takes at most this fraction of the time, as 1/n.
 const AT_MOST: u32 = 10;
@@ -77,6 +77,14 @@ impl Survey {
 
     pub(crate) async fn cache(&self) -> Result<Arc<CacheTree>, String> {
         self.ask(Ask::Cache).await
+    }
+
+    /// As [`Survey::cache`], but an error where a census takes longer than [`PATIENCE`]; it goes on, and the next request
+    /// has it.
+    pub(crate) async fn cache_soon(&self) -> Result<Arc<CacheTree>, String> {
+        timeout(PATIENCE, self.cache()).await.unwrap_or_else(|_| {
+            Err("the census of the page cache is being taken; without JavaScript, load the page again".into())
+        })
     }
 
     /// Returns the counts of the file sets: fresh ones if they arrive in time, else the last ones.

@@ -51,7 +51,8 @@ pub(super) async fn page(
         Ok((interval, gathered.findings().clone(), exactness, lost))
     });
     let gathered = gathered.await.and_then(|answer| answer);
-    let cache = site.survey.cache().await;
+    // A browser should not wait for a census before it shows anything.
+    let cache = site.survey.cache_soon().await;
     let machine = &site.machine;
     let exactness = match &gathered {
         Ok((_, _, exactness, _)) => *exactness,

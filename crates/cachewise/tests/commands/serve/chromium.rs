@@ -271,7 +271,14 @@ impl Chromium {
             Some("Runtime.consoleAPICalled") => Some(event["params"].to_string()),
             Some("Log.entryAdded") => {
                 let entry = &event["params"]["entry"];
-                (entry["level"] == "error").then(|| entry.to_string())
+                // A census of a busy machine can take longer than an answer may; the page asks again.
+                let is_census = entry["url"]
+                    .as_str()
+                    .is_some_and(|url| url.contains("/api/v1/cache"))
+                    && entry["text"]
+                        .as_str()
+                        .is_some_and(|text| text.contains("503"));
+                (entry["level"] == "error" && !is_census).then(|| entry.to_string())
             }
             _ => None,
         };
