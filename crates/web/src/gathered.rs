@@ -32,7 +32,7 @@ const MOST_ROWS: usize = 1000;
 const FIRST: Duration = Duration::from_millis(100);
 /// Stacks of each event that are kept whole.
 const MOST_STACKS: usize = 64;
-/// Uses of files by processes that a kept tick has: those that did most.
+/// Uses of files by processes that a kept tick has, and a second of the window: those that did most.
 const MOST_USES: usize = 1000;
 
 /// The counters and findings that requests read.
@@ -116,7 +116,8 @@ impl Gathered {
         }
         self.culprits.add(&interval.evictions);
         interval.files.truncate(MOST_ROWS);
-        keep_uses(&mut interval);
+        interval.uses.retain(|used| used.file < MOST_ROWS);
+        keep_uses(&mut interval.uses);
         interval
             .evictions
             .retain(|eviction| eviction.file < MOST_ROWS);
@@ -161,7 +162,10 @@ impl Gathered {
         if let Some(mut last) = self.window.pop_back() {
             forget_idle(&mut last);
             match self.window.back_mut() {
-                Some(part) if part.elapsed + last.elapsed <= PART => part.append(last),
+                Some(part) if part.elapsed + last.elapsed <= PART => {
+                    part.append(last);
+                    keep_uses(&mut part.uses);
+                }
                 _ => self.window.push_back(last),
             }
         }
@@ -299,10 +303,8 @@ fn forget_idle(tick: &mut Interval) {
     }
 }
 
-/// Keeps the uses of kept files that fetched or requested most.
-fn keep_uses(interval: &mut Interval) {
-    let uses = &mut interval.uses;
-    uses.retain(|used| used.file < MOST_ROWS);
+/// Keeps the uses that fetched or requested most.
+fn keep_uses(uses: &mut Vec<ProcessFileUse>) {
     if uses.len() > MOST_USES {
         let did = |used: &ProcessFileUse| {
             let count = |counter| used.ledger.counts()[counter as usize];
@@ -402,5 +404,26 @@ mod tests {
             Some(100),
             "with all that was done"
         );
+    }
+
+    #[test]
+    fn uses_stay_with_their_process_when_idle_ones_are_forgotten() {
+        let mut gathered = gathered();
+        let mut first = tick(1000, vec![process(1, 0), process(2, 7), process(3, 0)]);
+        first.uses = [0, 1]
+            .map(|place| ProcessFileUse {
+                process: Some(place),
+                file: 0,
+                ledger: Ledger::default(),
+            })
+            .into();
+        gathered.keep(first);
+        gathered.keep(tick(1000, Vec::new()));
+        let kept = &gathered.window[0];
+        let pids = kept.uses.iter().map(|used| {
+            let process = used.process.map(|place| &kept.processes[place]);
+            process.and_then(|process| process.pid)
+        });
+        assert_eq!(pids.collect::<Vec<_>>(), [None, Some(2)]);
     }
 }
