@@ -118,6 +118,12 @@ impl Ledger {
             .zip(requests, |bytes, requests| bytes / requests.max(1))
     }
 
+    /// Nanoseconds that tasks waited for storage and memory: [`Counter::STORAGE_WAITS`].
+    #[must_use]
+    pub fn waited(&self) -> Count {
+        self.sum_of(&Counter::STORAGE_WAITS)
+    }
+
     /// Pages that left the page cache, for whatever reason.
     #[must_use]
     pub fn evicted_pages(&self) -> Count {
@@ -199,6 +205,19 @@ mod tests {
             ledger.fetched_bytes(None),
             Measured::unknown(Reason::PageSizeUnknown),
             "of pages without a size nobody knows the bytes"
+        );
+    }
+
+    #[test]
+    fn waited_is_the_sum_of_the_waits_for_storage_and_memory() {
+        let mut ledger = Ledger::default();
+        for (place, counter) in Counter::WAITS.into_iter().enumerate() {
+            ledger.set(counter, 1 << place);
+        }
+        assert_eq!(
+            ledger.waited(),
+            Measured::Exact((1 << 11) - 1),
+            "waits for other programs, locks and timers are not among them"
         );
     }
 

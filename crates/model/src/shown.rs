@@ -28,9 +28,9 @@ pub const STAT_COLUMNS: [&str; 11] = [
 
 /// Default sort keys of rows, largest first; ties are broken by the next key.
 ///
-/// A process with misses waits for the disk. Sequential and direct reads load the disk with few
-/// misses or none, and come before reads from memory.
-pub const ORDER: [&str; 3] = ["read_missed_pages", "fetched_bytes", "read_requested_pages"];
+/// Fetched bytes load the disk, whether they were missed, read ahead or read by direct I/O. Rows that
+/// only waited come next, and then reads from memory.
+pub const ORDER: [&str; 3] = ["fetched_bytes", "waited_seconds", "read_requested_pages"];
 
 /// Object of a table's rows, other than the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,33 +65,26 @@ pub struct Shown {
     pub field: &'static Field,
     /// Columns of higher rank are omitted first.
     pub rank: u8,
+    /// Whether the column is shown unless others are chosen.
+    pub is_default: bool,
 }
 
 /// A field's id, its rank, and its places.
 type Entry = (&'static str, u8, &'static [TablePlace]);
 
-const EVERYWHERE: &[TablePlace] = &[
-    TablePlace::Screen,
-    TablePlace::Recording,
-    TablePlace::Run,
-    TablePlace::Page,
-];
-const OVER_TIME: &[TablePlace] = &[TablePlace::Screen, TablePlace::Recording, TablePlace::Page];
-const LIVE: &[TablePlace] = &[TablePlace::Screen, TablePlace::Page];
-const SCREEN: &[TablePlace] = &[TablePlace::Screen];
+const EVERYWHERE: &[TablePlace] = &[TablePlace::Recording, TablePlace::Run, TablePlace::Page];
+const OVER_TIME: &[TablePlace] = &[TablePlace::Recording, TablePlace::Page];
 const PAGE: &[TablePlace] = &[TablePlace::Page];
 const RECORDING: &[TablePlace] = &[TablePlace::Recording];
 const RUN: &[TablePlace] = &[TablePlace::Run];
-const NOT_RECORDED: &[TablePlace] = &[TablePlace::Screen, TablePlace::Run, TablePlace::Page];
+const NOT_RECORDED: &[TablePlace] = &[TablePlace::Run, TablePlace::Page];
 
-/// Columns of all parts: the counters.
-const LEDGER: [Entry; 14] = [
+/// Columns of all parts but on screens: the counters.
+const LEDGER: [Entry; 11] = [
     ("read_requested_pages", 2, EVERYWHERE),
-    ("read_cached_pages", 5, SCREEN),
     ("reuse_ratio", 1, EVERYWHERE),
     ("read_missed_pages", 0, EVERYWHERE),
     ("readahead_hit_pages", 6, EVERYWHERE),
-    ("readahead_wasted_pages", 12, SCREEN),
     ("direct_bytes", 3, EVERYWHERE),
     // A run has the bytes read from devices.
     ("fetched_bytes", 4, OVER_TIME),
@@ -100,7 +93,28 @@ const LEDGER: [Entry; 14] = [
     ("write_bytes", 9, EVERYWHERE),
     ("dirtied_pages", 8, NOT_RECORDED),
     ("evicted_pages", 10, EVERYWHERE),
-    ("refault_pages", 11, SCREEN),
+];
+
+/// Default columns of a screen, with their ranks: the parts of reads, what they cost, and the waits for it.
+const READS: [(&str, u8); 7] = [
+    ("read_requested_pages", 3),
+    ("read_cached_pages", 5),
+    ("readahead_hit_pages", 6),
+    ("read_missed_pages", 2),
+    ("direct_bytes", 4),
+    ("fetched_bytes", 0),
+    ("waited_seconds", 1),
+];
+
+/// Columns of all parts that a screen offers beside them.
+const OFFERED: [(&str, u8); 7] = [
+    ("reuse_ratio", 7),
+    ("fault_requests", 8),
+    ("write_bytes", 9),
+    ("dirtied_pages", 9),
+    ("evicted_pages", 10),
+    ("refault_pages", 11),
+    ("readahead_wasted_pages", 12),
 ];
 
 impl Part {
@@ -110,14 +124,49 @@ impl Part {
     /// The columns of a table of these rows, in order, without the name.
     #[must_use]
     pub fn columns(self, place: TablePlace) -> Vec<Shown> {
+        if place == TablePlace::Screen {
+            return self.columns_of_screens();
+        }
         let (before, after) = self.beside_the_ledger();
         let entries = before.iter().chain(&LEDGER).chain(after);
         entries
             .filter(|(_, _, places)| places.contains(&place))
-            .filter_map(|(id, rank, _)| {
-                let (field, rank) = (field(id)?, *rank);
-                Some(Shown { field, rank })
-            })
+            .filter_map(|(id, rank, _)| shown(id, *rank, true))
+            .collect()
+    }
+
+    /// The columns that a screen offers: the default ones and others.
+    fn columns_of_screens(self) -> Vec<Shown> {
+        let (before, after): (&[(&str, u8)], &[(&str, u8)]) = match self {
+            Part::Process => (&[("pid", 1)], &[("cpu_seconds", 13), ("group_name", 14)]),
+            Part::File => (&[], &[("file_size_bytes", 13)]),
+            Part::Cgroup => (
+                &[],
+                &[
+                    ("memory_used_bytes", 12),
+                    ("psi_memory_some_ratio", 14),
+                    ("psi_io_some_ratio", 13),
+                    ("group_name", 15),
+                ],
+            ),
+            Part::Device => (
+                &[
+                    ("device", 7),
+                    ("device_read_bytes", 2),
+                    ("device_write_bytes", 3),
+                ],
+                &[("filesystem", 10)],
+            ),
+        };
+        let default = before.iter().chain(&READS).map(|entry| (entry, true));
+        // A device's name says little without its file system.
+        let is_default = self == Part::Device;
+        let after = after.iter().map(|entry| (entry, is_default));
+        let offered = OFFERED.iter().map(|entry| (entry, false));
+        default
+            .chain(offered)
+            .chain(after)
+            .filter_map(|((id, rank), is_default)| shown(id, *rank, is_default))
             .collect()
     }
 
@@ -140,7 +189,7 @@ impl Part {
                     ("cpu_seconds", 13, EVERYWHERE),
                     ("device_read_bytes", 13, RUN),
                     ("exit_status", 13, RUN),
-                    ("group_name", 14, LIVE),
+                    ("group_name", 14, PAGE),
                     ("cgroup", 15, PAGE),
                 ],
             ),
@@ -168,10 +217,19 @@ impl Part {
                     ("device_read_bytes", 4, OVER_TIME),
                     ("device_write_bytes", 4, OVER_TIME),
                 ],
-                &[("filesystem", 10, LIVE)],
+                &[("filesystem", 10, PAGE)],
             ),
         }
     }
+}
+
+fn shown(id: &str, rank: u8, is_default: bool) -> Option<Shown> {
+    let field = field(id)?;
+    Some(Shown {
+        field,
+        rank,
+        is_default,
+    })
 }
 
 #[cfg(test)]
@@ -180,8 +238,9 @@ mod tests {
     use crate::row::Row;
 
     fn headers(part: Part, place: TablePlace) -> String {
-        let columns = part.columns(place);
-        let headers: Vec<&str> = columns.iter().map(|shown| shown.field.header).collect();
+        let columns = part.columns(place).into_iter();
+        let columns = columns.filter(|shown| shown.is_default);
+        let headers: Vec<&str> = columns.map(|shown| shown.field.header).collect();
         headers.join(" ")
     }
 
@@ -216,6 +275,22 @@ mod tests {
                 let same = entries.iter().filter(|(other, ..)| other == id).count();
                 assert_eq!(same, 1, "`{id}` is one column of {part:?}");
             }
+            let offered = part.columns(TablePlace::Screen);
+            for id in offered.iter().map(|shown| shown.field.id) {
+                let same = offered.iter().filter(|other| other.field.id == id).count();
+                assert_eq!(same, 1, "`{id}` is one column on a screen of {part:?}");
+            }
+            let (before, after): (usize, usize) = match part {
+                Part::Process => (1, 2),
+                Part::File => (0, 1),
+                Part::Cgroup => (0, 4),
+                Part::Device => (3, 1),
+            };
+            assert_eq!(
+                offered.len(),
+                before + READS.len() + OFFERED.len() + after,
+                "{part:?}: no id is mistyped"
+            );
             assert!(part.name().is_some(), "{part:?} have names");
         }
         assert!(
@@ -228,8 +303,8 @@ mod tests {
     fn places_differ_only_in_omitted_columns() {
         assert_eq!(
             headers(Part::Process, TablePlace::Screen),
-            "PID REQUESTED CACHED REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU NAME",
-            "a screen has everything that moves"
+            "PID REQUESTED CACHED AHEAD MISSED DIRECT FETCHED WAITED",
+            "a screen has the parts of reads, and what they cost"
         );
         assert_eq!(
             headers(Part::File, TablePlace::Recording),

@@ -404,6 +404,7 @@ pub fn arranged(
         field,
         width: 0,
         rank: 0,
+        is_chosen: true,
     });
     let mut listing = Listing::new(kind, columns.into_iter().collect());
     listing.filter = filter.cloned();

@@ -330,8 +330,8 @@ fn resized() {
     desk.until_shown("reads");
     for (rows, cols, shown, hidden) in [
         (10, 40, "[1 processes]", "2 files"),
-        (50, 160, "REFAULTS", "\u{0}"),
-        (24, 80, "2 files", "REFAULTS"),
+        (50, 160, "r reverse", "\u{0}"),
+        (24, 80, "2 files", "r reverse"),
     ] {
         desk.screen
             .lock()

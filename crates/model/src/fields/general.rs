@@ -70,7 +70,7 @@ pub(crate) const LABEL_FIELDS: [Field; 19] = fields! {
         "Notes on the row: deleted, the reason why pages stayed or a number is unknown";
 };
 
-pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
+pub(crate) const DERIVED_FIELDS: [Field; 13] = fields! {
     "read_bytes", "READ", [], Bytes, Counter,
         |row| row.ledger.read_bytes().bytes(),
         "Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve)";
@@ -110,6 +110,10 @@ pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
     "read_average_bytes", "AVG-READ", [], Bytes, Gauge,
         |row| row.ledger.average_read().bytes(),
         "Average size of a read request";
+    "waited_seconds", "WAITED", ["waited"], Seconds, Counter,
+        |row| row.ledger.waited().map(|time| Datum::of(Unit::Seconds, time)),
+        "Time that tasks waited for storage and memory: the sum of W-MISS, W-REFAULT, W-FLIGHT, W-FAULT, W-DIRECT, W-SYNC, \
+         W-META, W-FS, W-DIRTY, W-RECLAIM and W-SWAP";
 };
 
 pub(crate) const GAUGE_FIELDS: [Field; 9] = fields! {

@@ -60,7 +60,10 @@ fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize
     if let Some(sorted) = columns.get_mut(listing.sort) {
         // The arrow has a column of its own: between two headings it would be ambiguous.
         sorted.width += 1;
+        // The numbers that rows are sorted by.
+        sorted.is_chosen = true;
     }
+    columns.retain(|column| column.is_chosen);
     let columns = fitting(&columns, usize::from(area.width));
     let mut x = area.x + 1;
     let last = columns.len().saturating_sub(1);

@@ -11,22 +11,19 @@ fn order_can_be_set_by_key_menu_and_mouse() {
     let mut view = View::new(120, 24);
     view.feed(busy(1));
     view.key('>');
-    assert!(view.shows("▼AHEAD"), "to the right of misses: {view}");
+    assert!(view.shows("▼WAITED"), "to the right: {view}");
     view.key('<');
-    assert!(view.shows("▼MISSED"), "and back: {view}");
+    assert!(view.shows("▼FETCHED"), "and back: {view}");
     view.key('r');
-    assert!(view.shows("▲MISSED"), "turned round: {view}");
+    assert!(view.shows("▲FETCHED"), "turned round: {view}");
     assert!(
         view.row(0).contains("cat"),
-        "the fewest misses first: {view}"
+        "the fewest fetched bytes first: {view}"
     );
     view.key('I');
     assert!(view.row(0).contains("dd"), "and round again: {view}");
     view.key('s').code(KeyCode::Up).code(KeyCode::Enter);
-    assert!(
-        view.shows("▼REUSE%"),
-        "the one above misses in the menu: {view}"
-    );
+    assert!(view.shows("▼DIRECT"), "the one above in the menu: {view}");
     let (x, y) = view.find("PID");
     view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
     assert!(view.shows("▼PID"), "a click on a heading: {view}");
@@ -161,7 +158,7 @@ fn mouse_events_outside_of_rows_do_nothing() {
             modifiers: KeyModifiers::NONE,
         });
     }
-    assert!(view.shows("▼MISSED"), "nothing has changed: {view}");
+    assert!(view.shows("▼FETCHED"), "nothing has changed: {view}");
 }
 #[test]
 fn pasted_text_does_not_act_as_keys() {
@@ -188,6 +185,7 @@ fn sort_arrow_is_at_its_heading_at_every_width() {
             "read_missed_pages",
             "command",
             "pid",
+            "fetched_bytes",
             "reuse_ratio",
             "group_name",
             "cpu_seconds",

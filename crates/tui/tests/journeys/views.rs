@@ -9,13 +9,13 @@ use ratatui::crossterm::event::KeyCode;
 use crate::hand_made::*;
 
 #[test]
-fn rows_with_most_misses_come_first_with_rates_per_second() {
+fn rows_are_sorted_by_bytes_fetched_with_rates_per_second() {
     let mut view = View::new(80, 24);
     view.feed(busy(2));
     assert!(view.shows("[1 processes]"), "processes come first: {view}");
     assert!(
         view.row(0).contains("dd") && view.row(1).contains("cat"),
-        "by misses: {view}"
+        "by bytes fetched: {view}"
     );
     assert!(
         view.row(0).contains("512K") && view.row(0).contains("4.00M"),
@@ -53,30 +53,42 @@ fn every_view_has_its_rows() {
 }
 
 #[test]
-fn rows_without_misses_are_sorted_by_bytes_fetched() {
+fn rows_that_fetch_and_wait_come_before_reads_from_memory() {
     let mut interval = busy(1);
     let mut around = reads(0, 0);
     around.set(Counter::DirectReadBytes, 4 << 20);
     let mut ahead = reads(512, 0);
     ahead.set(Counter::ReadaheadPages, 512);
-    for (pid, name, ledger) in [(1004, "tar", ahead), (1005, "fio", around)] {
+    let mut waits = reads(1, 0);
+    waits.set(Counter::WaitedSync, 250_000_000);
+    waits.set(Counter::WaitedPeer, 500_000_000);
+    for (pid, name, ledger) in [
+        (1004, "tar", ahead),
+        (1005, "fio", around),
+        (1006, "db", waits),
+    ] {
         let process = process(pid, 1001, name, "/", ledger);
         interval.processes.push(process);
     }
     let mut view = View::new(80, 24);
     view.feed(interval);
     for (row, name, why) in [
-        (0, "dd", "misses come first"),
-        (1, "fio", "4 MiB around the cache are more than 2 ahead"),
-        (2, "tar", "2 MiB that were read ahead"),
-        (3, "cat", "32 MiB from memory cost the disk nothing"),
-        (4, "sh", "idle processes come last"),
+        (0, "fio", "4 MiB by direct I/O"),
+        (1, "tar", "2 MiB that were read ahead"),
+        (2, "dd", "1 MiB that was missed"),
+        (3, "db", "it fetches nothing, but waits for fsync"),
+        (4, "cat", "32 MiB from memory cost the disk nothing"),
+        (5, "sh", "idle processes come last"),
     ] {
         assert!(view.row(row).contains(name), "{why}: {view}");
     }
     assert!(
-        view.shows("FETCHED") && view.row(1).contains("4.00M"),
-        "and how much it was: {view}"
+        view.shows("FETCHED") && view.row(0).contains("4.00M"),
+        "the bytes: {view}"
+    );
+    assert!(
+        view.shows("WAITED") && view.row(3).contains("25.0%"),
+        "and a quarter of the second, without the wait for another program: {view}"
     );
 }
 

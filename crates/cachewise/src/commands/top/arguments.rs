@@ -46,7 +46,7 @@ pub struct Top {
     #[arg(long, value_name = "KIND", value_enum, default_value_t = View::Process)]
     pub view: View,
     /// Sort by this id (read_missed_pages) or heading (MISSED), largest first, names from A
-    /// [default: misses, then bytes read from disk (FETCHED), then requested pages].
+    /// [default: bytes read from disk (FETCHED), then seconds waited for them (WAITED), then requested pages].
     #[arg(short, long, value_name = "COLUMN", value_parser = parse_column)]
     pub sort: Option<Name>,
     /// Show only rows with this text in their names; also re:REGEX, glob:PATTERN.

@@ -40,7 +40,7 @@ pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
     }
     let Some(list) = &arguments.columns else {
         let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
-        let mut columns: Vec<&Field> = kind.columns().iter().map(|column| column.field).collect();
+        let mut columns = kind.default_fields();
         // Rows have room for the parts of a name; the name of the row stays last.
         let label = arguments.labels.label.as_ref().map(|_| "label");
         let names = NAMES.into_iter().chain(label).filter_map(field);
