@@ -35,10 +35,10 @@
 //! # Layout
 //! - `action`: actions and their keys: one table.
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
-//! - `item`, `tree`, `listing`, `filter`: from an interval to lines. `facts`, `findings`: facts and
+//! - `item`, `tree`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
 //! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
-//! - `columns`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
+//! - `columns`, `zeros`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
 
@@ -63,11 +63,13 @@ mod machine;
 mod mouse;
 mod pane;
 mod replay;
+mod row_order;
 mod scale;
 mod setup;
 mod terminal;
 mod tree;
 mod view_kind;
+mod zeros;
 
 pub use action::{Action, BINDINGS, Binding, Category, Scene, markdown};
 pub use app::{App, Beat, Message, Position};

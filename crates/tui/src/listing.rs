@@ -1,18 +1,17 @@
 //! A list of rows on the screen: its content, order and selection.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use cachewise_model::{
-    ALL_OTHERS, Datum, Field, Interval, Labels, ORDER, Row, Unit, escaped, field,
-};
+use cachewise_model::{ALL_OTHERS, Field, Interval, Labels, ORDER, Row, escaped};
 
 use crate::columns::Column;
 use crate::filter::Filter;
 use crate::item::{Item, Key, items};
+use crate::row_order::RowOrder;
 use crate::tree::{Node, list, tree};
 use crate::view_kind::ViewKind;
+use crate::zeros::Zeros;
 
 /// A line of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +46,7 @@ pub struct Listing {
     lines: Vec<Line>,
     /// Nodes that are folded or unfolded, other than at first.
     turned: HashSet<Key>,
+    zeros: Zeros,
     selected: usize,
     /// The selected object; `None` selects the first row, whatever it is.
     follows: Option<Key>,
@@ -74,6 +74,7 @@ impl Listing {
             nodes: Vec::new(),
             lines: Vec::new(),
             turned: HashSet::new(),
+            zeros: Zeros::default(),
             selected: 0,
             follows: None,
             offset: 0,
@@ -84,6 +85,32 @@ impl Listing {
     pub fn fill(&mut self, items: Vec<Item>) {
         self.items = items;
         self.arrange();
+    }
+
+    /// Notes which columns have values in this interval, in a row or in the sum of the machine.
+    pub(crate) fn note_values(&mut self, whole: &Row) {
+        let mut zeros = std::mem::take(&mut self.zeros);
+        zeros.note(&self.columns, whole, || {
+            self.nodes.iter().filter_map(|node| self.row(node))
+        });
+        self.zeros = zeros;
+    }
+
+    /// Whether a column has only had zeros for a while.
+    #[must_use]
+    pub(crate) fn is_zero(&self, column: usize) -> bool {
+        self.zeros.is_zero(column)
+    }
+
+    /// The columns to show, with their indices: those that are chosen and have values, and that of the order.
+    #[must_use]
+    pub(crate) fn visible_columns(&self) -> Vec<(usize, Column)> {
+        let columns = self.columns.iter().copied().enumerate();
+        columns
+            .filter(|(place, column)| {
+                *place == self.sort || column.is_chosen && !self.is_zero(*place)
+            })
+            .collect()
     }
 
     /// Removes the rows; the selection stays.
@@ -169,7 +196,9 @@ impl Listing {
             false => list(&self.items, &shown, self.folds_ended),
         };
         let mut lines = Vec::with_capacity(self.nodes.len());
-        let order = RowOrder::for_listing(self);
+        let field_of_order = self.columns.get(self.sort).map(|column| column.field);
+        let row = |node| self.row(node);
+        let order = RowOrder::by(&self.nodes, field_of_order, self.reverse, row);
         let mut roots: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].parent.is_none())
             .collect();
@@ -418,117 +447,4 @@ pub fn arranged(
     let mut items: Vec<Option<Item>> = listing.items.into_iter().map(Some).collect();
     let taken = places.into_iter().filter_map(|place| items[place].take());
     taken.map(|item| item.row).collect()
-}
-
-/// Sort key of a row.
-enum Sorted<'a> {
-    Number(f64),
-    Text(String),
-    Label(&'a str),
-    Missing,
-}
-
-/// The requested order; ties are broken by the default order, then by name, so that rows do not
-/// jump.
-struct RowOrder<'a> {
-    nodes: &'a [Node],
-    /// The keys of each node: the requested one, then the default ones; empty without an order.
-    keys: Vec<(Sorted<'a>, [Sorted<'a>; ORDER.len()])>,
-    reverse: bool,
-}
-
-impl<'a> RowOrder<'a> {
-    fn for_listing(listing: &'a Listing) -> RowOrder<'a> {
-        let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
-        let key = |field: Option<&Field>, node: &'a Node| match (field, listing.row(node)) {
-            (Some(field), Some(row)) => sorted(field, row, node),
-            _ => Sorted::Missing,
-        };
-        let keys = listing.columns.get(listing.sort).map(|column| {
-            let keys = listing.nodes.iter().map(|node| {
-                let then = std::array::from_fn(|place| key(usual.get(place).copied(), node));
-                (key(Some(column.field), node), then)
-            });
-            keys.collect()
-        });
-        RowOrder {
-            nodes: &listing.nodes,
-            keys: keys.unwrap_or_default(),
-            reverse: listing.reverse,
-        }
-    }
-
-    /// Sorts some nodes.
-    fn sort(&self, nodes: &mut [usize]) {
-        if self.keys.is_empty() {
-            return;
-        }
-        nodes.sort_by(|&one, &other| {
-            let ((first, then), (second, after)) = (&self.keys[one], &self.keys[other]);
-            let usual = || {
-                let pairs = then.iter().zip(after);
-                pairs
-                    .map(|(one, other)| compare(one, other, false))
-                    .find(|order| order.is_ne())
-            };
-            compare(first, second, self.reverse)
-                .then_with(|| usual().unwrap_or(Ordering::Equal))
-                .then_with(|| tie(&self.nodes[one]).cmp(&tie(&self.nodes[other])))
-        });
-    }
-}
-
-fn tie(node: &Node) -> (u32, &str, &OsStr) {
-    let label = node.label.as_deref().unwrap_or_default();
-    match &node.key {
-        Key::Process(process) => (process.pid, label, OsStr::new("")),
-        Key::File {
-            path: Some(path), ..
-        }
-        | Key::Directory(path) => (0, label, path.as_os_str()),
-        Key::File { number, .. } => (0, label, OsStr::new(&number.device)),
-        Key::Device(device) => (0, label, OsStr::new(device)),
-        Key::AllOthers(_) | Key::Ended(_) => (0, label, OsStr::new("")),
-        Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
-        Key::Unattributed => (u32::MAX, label, OsStr::new("")),
-    }
-}
-
-fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
-    if field.unit == Unit::Text
-        && let Some(label) = &node.label
-    {
-        return Sorted::Label(label);
-    }
-    match field.of(row).known() {
-        None => Sorted::Missing,
-        Some(Datum::Count(number) | Datum::Id(number)) => Sorted::Number(number as f64),
-        Some(Datum::Pages(pages)) => Sorted::Number(pages.0 as f64),
-        Some(Datum::Bytes(bytes)) => Sorted::Number(bytes.0 as f64),
-        Some(Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number)) => {
-            Sorted::Number(number)
-        }
-        Some(Datum::Ratio(ratio)) => Sorted::Number(ratio.get()),
-        Some(Datum::Text(text) | Datum::Time(text)) => Sorted::Text(text),
-        Some(Datum::Path(path)) => Sorted::Text(path.to_string_lossy().into_owned()),
-    }
-}
-
-/// Numbers from the largest, names from the first letter; missing values always come last.
-fn compare(one: &Sorted<'_>, other: &Sorted<'_>, reverse: bool) -> Ordering {
-    fn text<'a>(sorted: &'a Sorted<'_>) -> Option<&'a str> {
-        match sorted {
-            Sorted::Text(text) => Some(text),
-            Sorted::Label(label) => Some(label),
-            _ => None,
-        }
-    }
-    let order = match (one, other) {
-        (Sorted::Missing, Sorted::Missing) => return Ordering::Equal,
-        (Sorted::Missing, _) => return Ordering::Greater,
-        (_, Sorted::Missing) => return Ordering::Less,
-        (Sorted::Number(one), Sorted::Number(other)) => other.total_cmp(one),
-        _ => text(one).cmp(&text(other)),
-    };
-    if reverse { order.reverse() } else { order }
 }

@@ -142,6 +142,7 @@ impl App {
         let mut items = item::items(ViewKind::ALL[self.view], &interval);
         self.adorn(&mut items);
         self.listings[self.view].fill(items);
+        self.listings[self.view].note_values(&interval.row());
         let mut panes = std::mem::take(&mut self.panes);
         for pane in &mut panes {
             match pane {
@@ -166,6 +167,7 @@ impl App {
         self.adorn(&mut items);
         let files: Vec<FileName> = items.iter().filter_map(item::Item::file).collect();
         details.listing.fill(items);
+        details.listing.note_values(&interval.row());
         if self.setup.scene == Scene::Live && !files.is_empty() {
             self.requests.push(Request::Residency(files));
         }

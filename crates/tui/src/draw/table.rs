@@ -56,14 +56,14 @@ fn details(app: &App) -> Option<&Details> {
 
 /// The columns that fit, each with its position: start, end, and index among all.
 fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize))> {
-    let mut columns = listing.columns.clone();
-    if let Some(sorted) = columns.get_mut(listing.sort) {
-        // The arrow has a column of its own: between two headings it would be ambiguous.
-        sorted.width += 1;
-        // The numbers that rows are sorted by.
-        sorted.is_chosen = true;
-    }
-    columns.retain(|column| column.is_chosen);
+    let columns = listing.visible_columns().into_iter();
+    let columns: Vec<Column> = columns
+        .map(|(place, mut column)| {
+            // The arrow has a column of its own: between two headings it would be ambiguous.
+            column.width += usize::from(place == listing.sort);
+            column
+        })
+        .collect();
     let columns = fitting(&columns, usize::from(area.width));
     let mut x = area.x + 1;
     let last = columns.len().saturating_sub(1);

@@ -10,9 +10,9 @@ use crate::hand_made::*;
 fn order_can_be_set_by_key_menu_and_mouse() {
     let mut view = View::new(120, 24);
     view.feed(busy(1));
-    view.key('>');
-    assert!(view.shows("▼WAITED"), "to the right: {view}");
     view.key('<');
+    assert!(view.shows("▼MISSED"), "to the left: {view}");
+    view.key('>');
     assert!(view.shows("▼FETCHED"), "and back: {view}");
     view.key('r');
     assert!(view.shows("▲FETCHED"), "turned round: {view}");

@@ -36,7 +36,7 @@ fn forty_by_ten_shows_rows_and_help() {
     let mut view = View::new(40, 10);
     view.feed(busy(1));
     assert!(
-        view.shows("Cached 1.00G") && view.shows("FETCHED") && view.shows("WAITED"),
+        view.shows("Cached 1.00G") && view.shows("FETCHED") && view.shows("MISSED"),
         "numbers: {view}"
     );
     assert!(
