@@ -23,6 +23,7 @@ pub enum Action {
     Open,
     Close,
     Tree,
+    Group,
     Unfold,
     Fold,
     UnfoldAll,
@@ -172,9 +173,10 @@ bindings! {
     Rows: Action::Filter, [letter('/'), key(KeyCode::F(4))], "/ F4", "filter", "only rows with this text; re:REGEX, glob:PATTERN; Esc clears";
     Rows: Action::Active, [letter('o')], "o", "active", "only rows that did something, or all";
     Rows: Action::Tree, [letter('t'), key(KeyCode::F(5))], "t F5", "tree", "tree of groups, directories or processes, with sums";
-    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "shows the rows below, in a tree or of ended processes";
-    Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "in a tree: hides the rows below, or goes up";
-    Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "in a tree: shows all rows";
+    Rows: Action::Group, [letter('u')], "u", "group", "processes by command, by unit, by container, or each, with sums";
+    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "shows the rows below, in a tree or of a group";
+    Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "hides the rows below, or goes up";
+    Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "shows all rows of trees and groups";
     Numbers: Action::Scale, [letter('b')], "b", "units", "bytes, pages, or percent of the whole machine's";
     Numbers: Action::CommandLine, [letter('c')], "c", "arguments", "programs with their arguments, or names";
     Numbers in Live: Action::Pause, [letter(' '), letter('Z')], "Space Z", "pause", "freezes the screen; counting continues";

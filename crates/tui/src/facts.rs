@@ -23,7 +23,9 @@ pub fn facts(
         Key::AllOthers(kind) => *kind,
         Key::Cgroup(_) => ViewKind::Cgroup,
         Key::Device(_) => ViewKind::Device,
-        Key::Directory(_) | Key::Ended(_) | Key::Unattributed => return Vec::new(),
+        Key::Directory(_) | Key::Ended(_) | Key::Group(..) | Key::Unattributed => {
+            return Vec::new();
+        }
     };
     let found = item::items(kind, interval)
         .into_iter()

@@ -32,8 +32,44 @@ pub enum Key {
     Device(String),
     /// Processes of this command that have ended.
     Ended(String),
+    /// Processes with this name in common.
+    Group(Grouping, String),
     /// Events of a file that belong to no process.
     Unattributed,
+}
+
+/// What the processes of a group have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Grouping {
+    /// The program's name.
+    Command,
+    /// The systemd unit.
+    Unit,
+    /// The container.
+    Container,
+}
+
+impl Grouping {
+    /// The grouping after this one; `None` is a plain list.
+    #[must_use]
+    pub const fn after(grouping: Option<Grouping>) -> Option<Grouping> {
+        match grouping {
+            None => Some(Grouping::Command),
+            Some(Grouping::Command) => Some(Grouping::Unit),
+            Some(Grouping::Unit) => Some(Grouping::Container),
+            Some(Grouping::Container) => None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Grouping::Command => "command",
+            Grouping::Unit => "unit",
+            Grouping::Container => "container",
+        }
+    }
 }
 
 /// A row with the identity of its object.
@@ -215,7 +251,9 @@ pub fn parts(of: &Key, interval: &Interval) -> (ViewKind, Vec<Item>) {
                 files.map(|row| file(row, interval)).collect(),
             )
         }
-        Key::AllOthers(_) | Key::Ended(_) | Key::Unattributed => (ViewKind::File, Vec::new()),
+        Key::AllOthers(_) | Key::Ended(_) | Key::Group(..) | Key::Unattributed => {
+            (ViewKind::File, Vec::new())
+        }
     }
 }
 

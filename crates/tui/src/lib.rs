@@ -35,7 +35,7 @@
 //! # Layout
 //! - `action`: actions and their keys: one table.
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
-//! - `item`, `tree`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
+//! - `item`, `tree`, `group`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
 //! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
 //! - `columns`, `zeros`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
@@ -55,6 +55,7 @@ mod events;
 mod facts;
 mod filter;
 mod findings;
+mod group;
 mod item;
 mod listing;
 mod live;
@@ -76,7 +77,7 @@ pub use app::{App, Beat, Message, Position};
 pub use columns::Column;
 pub use error::Error;
 pub use filter::Filter;
-pub use item::{Item, Key, items};
+pub use item::{Grouping, Item, Key, items};
 pub use listing::arranged;
 pub use live::{LiveOptions, live};
 pub use look::TerminalStyle;

@@ -7,9 +7,10 @@ use cachewise_model::{ALL_OTHERS, Field, Interval, Labels, ORDER, Row, escaped};
 
 use crate::columns::Column;
 use crate::filter::Filter;
-use crate::item::{Item, Key, items};
+use crate::group::{grouped, list};
+use crate::item::{Grouping, Item, Key, items};
 use crate::row_order::RowOrder;
-use crate::tree::{Node, list, tree};
+use crate::tree::{Node, tree};
 use crate::view_kind::ViewKind;
 use crate::zeros::Zeros;
 
@@ -39,6 +40,8 @@ pub struct Listing {
     pub only_active: bool,
     /// Whether it is a tree.
     pub is_tree: bool,
+    /// What its processes are grouped by.
+    pub grouping: Option<Grouping>,
     /// Whether processes that have ended share a line for each command. For a screen: rows that are written are all there.
     pub folds_ended: bool,
     items: Vec<Item>,
@@ -69,6 +72,7 @@ impl Listing {
             filter: None,
             only_active: false,
             is_tree: false,
+            grouping: None,
             folds_ended: true,
             items: Vec::new(),
             nodes: Vec::new(),
@@ -191,9 +195,10 @@ impl Listing {
         let shown: Vec<usize> = (0..self.items.len())
             .filter(|place| self.accepts(&self.items[*place]))
             .collect();
-        self.nodes = match self.is_tree {
-            true => tree(self.kind, &self.items, &shown),
-            false => list(&self.items, &shown, self.folds_ended),
+        self.nodes = match (self.is_tree, self.grouping) {
+            (true, _) => tree(self.kind, &self.items, &shown),
+            (false, Some(by)) => grouped(by, &self.items, &shown),
+            (false, None) => list(&self.items, &shown, self.folds_ended),
         };
         let mut lines = Vec::with_capacity(self.nodes.len());
         let field_of_order = self.columns.get(self.sort).map(|column| column.field);
@@ -377,9 +382,9 @@ impl Listing {
     }
 }
 
-/// Processes that have ended are folded until a person looks at them.
+/// Groups of processes are folded until the user looks at them.
 fn is_folded_at_first(key: &Key) -> bool {
-    matches!(key, Key::Ended(_))
+    matches!(key, Key::Ended(_) | Key::Group(..))
 }
 
 /// The path of a file behind its label.

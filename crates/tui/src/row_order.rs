@@ -82,7 +82,7 @@ fn tie(node: &Node) -> (u32, &str, &OsStr) {
         | Key::Directory(path) => (0, label, path.as_os_str()),
         Key::File { number, .. } => (0, label, OsStr::new(&number.device)),
         Key::Device(device) => (0, label, OsStr::new(device)),
-        Key::AllOthers(_) | Key::Ended(_) => (0, label, OsStr::new("")),
+        Key::AllOthers(_) | Key::Ended(_) | Key::Group(..) => (0, label, OsStr::new("")),
         Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
         Key::Unattributed => (u32::MAX, label, OsStr::new("")),
     }

@@ -1,11 +1,10 @@
-//! Rows as a tree: directories, control groups, processes under their parents; with sums. In a list, processes that have
-//! ended are under their command.
+//! Rows as a tree: directories, control groups, processes under their parents; with sums.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use cachewise_model::{Row, escaped};
+use cachewise_model::{Measured, NOT_APPLICABLE, Row, escaped};
 
 use crate::item::{Item, Key, sums};
 use crate::view_kind::ViewKind;
@@ -28,7 +27,7 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(key: Key, item: Option<usize>, parent: Option<usize>) -> Node {
+    pub(crate) fn new(key: Key, item: Option<usize>, parent: Option<usize>) -> Node {
         Node {
             key,
             item,
@@ -40,45 +39,11 @@ impl Node {
     }
 }
 
-fn plain(items: &[Item], shown: &[usize]) -> Vec<Node> {
+pub(crate) fn plain(items: &[Item], shown: &[usize]) -> Vec<Node> {
     shown
         .iter()
         .map(|place| Node::new(items[*place].key.clone(), Some(*place), None))
         .collect()
-}
-
-/// A list. With `folds_ended`, processes that have ended are under one node for each command, if there are several.
-#[must_use]
-pub fn list(items: &[Item], shown: &[usize], folds_ended: bool) -> Vec<Node> {
-    let mut nodes = plain(items, shown);
-    if !folds_ended {
-        return nodes;
-    }
-    let mut ended: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (node, place) in shown.iter().enumerate() {
-        let item = &items[*place];
-        let command = item.row.labels.command.as_ref().known();
-        if let (true, Key::Process(_), Some(command)) = (item.has_ended(), &item.key, command) {
-            ended.entry(command).or_default().push(node);
-        }
-    }
-    ended.retain(|_, members| members.len() > 1);
-    if ended.is_empty() {
-        return nodes;
-    }
-    for (command, members) in ended {
-        let mut group = Node::new(Key::Ended(command.to_owned()), None, None);
-        let (name, number) = (escaped(OsStr::new(command)), members.len());
-        group.label = Some(format!("{name} x{number} (ended)"));
-        let place = nodes.len();
-        for member in members {
-            nodes[member].parent = Some(place);
-        }
-        nodes.push(group);
-    }
-    join_up(&mut nodes);
-    sum_up(&mut nodes, items);
-    nodes
 }
 
 /// A tree, if this kind has one.
@@ -190,7 +155,8 @@ fn by_path<'a>(
     nodes
 }
 
-fn join_up(nodes: &mut [Node]) {
+/// Enters each node among those below its parent.
+pub(crate) fn join_up(nodes: &mut [Node]) {
     for place in 0..nodes.len() {
         if let Some(parent) = nodes[place].parent {
             nodes[parent].below.push(place);
@@ -238,7 +204,7 @@ fn shorten(nodes: &mut [Node]) {
 }
 
 /// Sums up from the leaves; nodes are in no particular order.
-fn sum_up(nodes: &mut [Node], items: &[Item]) {
+pub(crate) fn sum_up(nodes: &mut [Node], items: &[Item]) {
     let mut open: Vec<usize> = (0..nodes.len())
         .filter(|place| nodes[*place].parent.is_none())
         .collect();
@@ -268,6 +234,10 @@ fn sum_up(nodes: &mut [Node], items: &[Item]) {
         };
         for row in rows() {
             sum.ledger += &row.ledger;
+            sum.subject.cpu_seconds = match sum.subject.cpu_seconds {
+                Measured::Missing(NOT_APPLICABLE) => row.subject.cpu_seconds,
+                cpu => cpu.zip(row.subject.cpu_seconds, |one, other| one + other),
+            };
         }
         nodes[place].sum = Some(Box::new(sum));
         nodes[place].below = below;

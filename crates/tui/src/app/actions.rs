@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{App, place_of};
 use crate::action::{Action, Scene};
 use crate::filter::Filter;
-use crate::item::{self, Key};
+use crate::item::{self, Grouping, Key};
 use crate::listing::Listing;
 use crate::machine::{Request, SampleStep, Verb};
 use crate::pane::{Details, Pane};
@@ -44,6 +44,7 @@ impl App {
             Action::Open => self.open(),
             Action::Close => self.close(),
             Action::Tree => self.toggle_tree(),
+            Action::Group => self.group(),
             Action::Unfold => self.listing_mut().unfold(false),
             Action::UnfoldAll => self.listing_mut().unfold(true),
             Action::Fold => self.listing_mut().fold(),
@@ -139,7 +140,7 @@ impl App {
                 false,
             );
         }
-        if let Key::Ended(_) = &key {
+        if let Key::Ended(_) | Key::Group(..) = &key {
             return self.listing_mut().turn_chosen();
         }
         let (kind, _) = item::parts(&key, &interval);
@@ -148,7 +149,7 @@ impl App {
             Key::File { .. } | Key::AllOthers(_) => "readers and writers of",
             Key::Directory(_) => "files under",
             Key::Cgroup(_) => "processes in",
-            Key::Device(_) | Key::Ended(_) | Key::Unattributed => "files on",
+            Key::Device(_) | Key::Ended(_) | Key::Group(..) | Key::Unattributed => "files on",
         };
         let name = match &key {
             Key::Process(process) => format!("{name} ({})", process.pid),
@@ -181,7 +182,31 @@ impl App {
         }
         let listing = self.listing_mut();
         listing.is_tree = !listing.is_tree;
+        listing.grouping = None;
         listing.arrange();
+    }
+
+    fn group(&mut self) {
+        if self.listing().kind != ViewKind::Process {
+            return self.say(
+                "only processes (1) are grouped; files (2) and cgroups (3) have a tree (t)",
+                false,
+            );
+        }
+        let listing = self.listing_mut();
+        listing.grouping = Grouping::after(listing.grouping);
+        listing.is_tree = false;
+        listing.arrange();
+        self.say(
+            match self.listing().grouping {
+                Some(by) => format!(
+                    "processes by {}; + or Enter shows those of a group",
+                    by.name()
+                ),
+                None => "each process".to_owned(),
+            },
+            false,
+        );
     }
 
     /// Sorts by a column; by the same again, in reverse.

@@ -139,8 +139,11 @@ fn state(app: &App, listing: &Listing, area: Rect) -> String {
     if listing.is_tree {
         parts.push("tree".into());
     }
+    if let Some(by) = listing.grouping {
+        parts.push(format!("grouped by {}", by.name()));
+    }
     let (shown, all) = (listing.lines().len(), listing.items().len());
-    match shown == all || listing.is_tree {
+    match shown == all || listing.is_tree || listing.grouping.is_some() {
         true if all == 1 => parts.push("1 row".into()),
         true => parts.push(format!("{all} rows")),
         false => parts.push(format!("{shown} of {all} rows")),
@@ -281,7 +284,9 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
     };
     let room = room.saturating_sub(indent + 2);
     let name = match node.key {
-        Key::Process(_) | Key::Ended(_) | Key::AllOthers(ViewKind::Process) => cut(&name, room),
+        Key::Process(_) | Key::Ended(_) | Key::Group(..) | Key::AllOthers(ViewKind::Process) => {
+            cut(&name, room)
+        }
         _ => cut_path(&name, room),
     };
     format!("{}{mark}{name}", " ".repeat(indent))
@@ -331,6 +336,7 @@ fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
         | Key::File { .. }
         | Key::AllOthers(_)
         | Key::Ended(_)
+        | Key::Group(..)
         | Key::Unattributed => {
             return "use of files by process is not recorded: `cachewise top` shows it live, `cachewise run -- \
                     COMMAND` tells it of a command"

@@ -206,6 +206,20 @@ pub fn busy(seconds: u64) -> Interval {
     interval
 }
 
+/// The control group of a container.
+pub fn container(path: &str, name: &str) -> CgroupRow {
+    CgroupRow {
+        path: Measured::Exact(path.into()),
+        names: GroupNames {
+            container: Measured::Exact(name.into()),
+            ..GroupNames::none()
+        },
+        ledger: Ledger::default(),
+        system: System::default(),
+        memory_limit_path: Measured::not_offered(Reason::NotMeasured),
+    }
+}
+
 /// A process that misses this many pages.
 pub fn one_process(name: &str, misses: u64) -> Interval {
     let mut interval = quiet();

@@ -268,6 +268,64 @@ fn processes_that_ended_share_a_row_for_each_command() {
 }
 
 #[test]
+fn processes_are_grouped_by_command_unit_and_container() {
+    let mut interval = busy(1);
+    let mut ended = process(2001, 1001, "dd", "/", reads(1000, 1000));
+    ended.exit = Exit::Code(0);
+    interval.processes.push(ended);
+    let in_container = process(2002, 1, "web", "/docker/1", reads(100, 100));
+    interval.processes.push(in_container);
+    interval.cgroups.push(container("/docker/1", "shop"));
+    let mut view = View::new(120, 24);
+    view.feed(interval.clone()).key('u');
+    assert!(
+        view.shows("grouped by command") && view.row(0).contains("+ dd x2 (1 ended)"),
+        "two of one command: {view}"
+    );
+    assert!(view.row(0).contains("4.91M"), "1,256 pages in all: {view}");
+    assert!(
+        view.shows(" cat") && !view.shows("cat x1"),
+        "a single one is itself: {view}"
+    );
+    view.key('+');
+    assert!(
+        view.row(1).contains("2001") && view.row(2).contains("1002"),
+        "unfolded: {view}"
+    );
+    view.feed(interval);
+    assert!(view.row(1).contains("2001"), "and it stays so: {view}");
+    view.key('u');
+    assert!(
+        view.shows("grouped by unit") && view.shows("+ db.service x2"),
+        "by unit: {view}"
+    );
+    assert!(view.shows("(no unit) x3"), "the others: {view}");
+    view.key('u');
+    assert!(
+        view.shows("grouped by container") && view.shows("+ shop x1"),
+        "by container: {view}"
+    );
+    view.key('/').text("shop").code(KeyCode::Enter);
+    assert!(
+        view.row(0).contains("+ shop x1") && view.row(1).trim().is_empty(),
+        "the name of a group is shown, so that the filter finds it: {view}"
+    );
+    view.code(KeyCode::Esc).key('g');
+    view.key('u');
+    assert!(
+        !view.shows("grouped") && view.shows("5 rows"),
+        "and back to each: {view}"
+    );
+    view.key('u').key('t');
+    assert!(
+        view.shows("tree") && !view.shows("grouped"),
+        "a tree has no groups: {view}"
+    );
+    view.key('2').key('u');
+    assert!(view.shows("only processes (1) are grouped"), "{view}");
+}
+
+#[test]
 fn written_rows_have_each_process_that_ended() {
     let mut interval = busy(1);
     for pid in 2001..=2003 {
