@@ -49,6 +49,8 @@ pub struct Listing {
     lines: Vec<Line>,
     /// Nodes that are folded or unfolded, other than at first.
     turned: HashSet<Key>,
+    /// Whether each node is the last one below its parent.
+    lasts: Vec<bool>,
     zeros: Zeros,
     selected: usize,
     /// The selected object; `None` selects the first row, whatever it is.
@@ -78,6 +80,7 @@ impl Listing {
             nodes: Vec::new(),
             lines: Vec::new(),
             turned: HashSet::new(),
+            lasts: Vec::new(),
             zeros: Zeros::default(),
             selected: 0,
             follows: None,
@@ -153,6 +156,21 @@ impl Listing {
         self.nodes.get(self.lines.get(line)?.node)
     }
 
+    /// For a line and the nodes above it, but the topmost: whether each is the last one below its parent.
+    #[must_use]
+    pub(crate) fn branches(&self, line: usize) -> Vec<bool> {
+        let mut branches = Vec::new();
+        let mut at = self.lines.get(line).map(|line| line.node);
+        while let Some(node) = at {
+            at = self.nodes[node].parent;
+            if at.is_some() {
+                branches.push(self.lasts[node]);
+            }
+        }
+        branches.reverse();
+        branches
+    }
+
     /// The row of a node.
     #[must_use]
     pub fn row<'a>(&'a self, node: &'a Node) -> Option<&'a Row> {
@@ -209,8 +227,12 @@ impl Listing {
             .collect();
         // The last of these is the next line.
         let mut open: Vec<Line> = Vec::new();
-        let push = |open: &mut Vec<Line>, nodes: &mut Vec<usize>, depth| {
+        let mut lasts = vec![false; self.nodes.len()];
+        let mut push = |open: &mut Vec<Line>, nodes: &mut Vec<usize>, depth| {
             order.sort(nodes);
+            if let Some(last) = nodes.last() {
+                lasts[*last] = true;
+            }
             open.extend(nodes.iter().rev().map(|&node| Line { node, depth }));
         };
         push(&mut open, &mut roots, 0);
@@ -222,6 +244,7 @@ impl Listing {
             }
         }
         self.lines = lines;
+        self.lasts = lasts;
         self.find_again();
     }
 

@@ -98,6 +98,22 @@ impl TerminalStyle {
         }
     }
 
+    /// The lines from a tree's root to a row; for each step, whether its node is the last one below its parent.
+    #[must_use]
+    pub fn branches(self, lasts: &[bool]) -> String {
+        let [past, blank, branch, last] = match self.ascii {
+            true => ["|  ", "   ", "|- ", "`- "],
+            false => ["│  ", "   ", "├─ ", "└─ "],
+        };
+        let Some((own, above)) = lasts.split_last() else {
+            return String::new();
+        };
+        let above = above
+            .iter()
+            .map(|is_last| if *is_last { blank } else { past });
+        above.chain([if *own { last } else { branch }]).collect()
+    }
+
     /// A bar of a sparkline; values above zero are visible.
     #[must_use]
     pub fn bar(self, part: f64) -> char {
@@ -183,6 +199,26 @@ mod tests {
     }
 
     #[test]
+    fn branches_lead_from_the_root_to_a_row() {
+        let look = TerminalStyle {
+            ascii: false,
+            color: false,
+        };
+        assert_eq!(look.branches(&[]), "", "a root has none");
+        assert_eq!(look.branches(&[false]), "├─ ", "others follow it");
+        assert_eq!(
+            look.branches(&[false, true]),
+            "│  └─ ",
+            "the last of its own"
+        );
+        assert_eq!(
+            look.branches(&[true, false]),
+            "   ├─ ",
+            "its parent was the last"
+        );
+    }
+
+    #[test]
     fn ascii_look_writes_only_ascii() {
         let look = TerminalStyle {
             ascii: true,
@@ -194,7 +230,8 @@ mod tests {
             "each character keeps its column"
         );
         let signs = format!(
-            "{}{}{}{}",
+            "{}{}{}{}{}",
+            look.branches(&[true, false, true, false]),
             look.arrow(true),
             look.arrow(false),
             look.marker(),

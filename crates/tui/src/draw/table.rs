@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::columns::{Column, fitting};
 use crate::item::Key;
 use crate::listing::Listing;
-use crate::look::{cut, cut_path, width};
+use crate::look::{TerminalStyle, cut, cut_path, width};
 use crate::pane::{Details, Pane};
 use crate::setup::Recorded;
 use crate::view_kind::ViewKind;
@@ -237,7 +237,7 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
         };
         for (place, (column, (from, end, _))) in columns.iter().enumerate() {
             if place == last {
-                let name = named(listing, number, line.depth, usize::from(end - from));
+                let name = named(listing, look, number, line.depth, usize::from(end - from));
                 canvas.text(*from, y, *end, &name, look.plain());
                 continue;
             }
@@ -262,34 +262,41 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
     }
 }
 
-/// The name of a line, indented by its depth in the tree.
-fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
+/// Columns of a step of a tree.
+const STEP: usize = 3;
+
+/// The name of a line, behind the lines of its tree.
+fn named(listing: &Listing, look: TerminalStyle, line: usize, depth: usize, room: usize) -> String {
     let Some(node) = listing.node(line) else {
         return String::new();
     };
     let name = listing.name(node);
-    let is_plain = !listing.is_tree && depth == 0 && node.below.is_empty();
+    let is_flat = !listing.is_tree && listing.grouping.is_none();
+    let is_plain = is_flat && depth == 0 && node.below.is_empty();
     if is_plain || listing.kind == ViewKind::Device {
         return match listing.kind {
             ViewKind::Process => cut(&name, room),
             _ => cut_path(&name, room),
         };
     }
-    // At great depth, show the name rather than the indentation.
-    let indent = (depth * 2).min(room / 2);
+    let branches = listing.branches(line);
+    // At great depth, show the name rather than the lines to the root.
+    let steps = branches.len().min(room / 2 / STEP);
+    let lines = look.branches(&branches[branches.len() - steps..]);
     let mark = match (node.below.is_empty(), listing.is_folded(node)) {
-        (true, _) => "  ",
+        (true, _) if depth == 0 => "  ",
+        (true, _) => "",
         (false, true) => "+ ",
         (false, false) => "- ",
     };
-    let room = room.saturating_sub(indent + 2);
+    let room = room.saturating_sub(steps * STEP + mark.len());
     let name = match node.key {
         Key::Process(_) | Key::Ended(_) | Key::Group(..) | Key::AllOthers(ViewKind::Process) => {
             cut(&name, room)
         }
         _ => cut_path(&name, room),
     };
-    format!("{}{mark}{name}", " ".repeat(indent))
+    format!("{lines}{mark}{name}")
 }
 
 /// The reason for an empty list.

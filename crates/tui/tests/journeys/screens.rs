@@ -69,11 +69,13 @@ fn ascii_look_draws_only_ascii() {
     let mut interval = busy(1);
     interval.files[1].path = Measured::Exact("/srv/daten/größe…".into());
     view.feed(interval);
-    for keys in ["", "t", "2", "t", "?", "s", "f", "/ö"] {
+    for keys in ["", "t", "2", "t", "?", "s", "f", "/ö", "1u+"] {
         view.text(keys).draw();
         assert!(view.to_string().is_ascii(), "after {keys}: {view}");
         view.code(KeyCode::Esc);
     }
+    view.key('2');
+    assert!(view.shows("|- ") && view.shows("`- "), "lines too: {view}");
 }
 
 #[test]

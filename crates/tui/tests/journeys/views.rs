@@ -105,8 +105,12 @@ fn file_tree_sums_up_directories() {
         "the sum of the rows below: {view}"
     );
     assert!(
-        view.row(1).contains("  b"),
+        view.row(1).contains("├─ b"),
         "then its entries, by misses: {view}"
+    );
+    assert!(
+        view.row(3).contains("└─ c"),
+        "the last one ends the line: {view}"
     );
     view.key('-');
     assert!(
@@ -114,7 +118,7 @@ fn file_tree_sums_up_directories() {
         "folded: {view}"
     );
     view.key('+');
-    assert!(view.row(1).contains("  b"), "unfolded: {view}");
+    assert!(view.row(1).contains("├─ b"), "unfolded: {view}");
     view.key('j').code(KeyCode::Left);
     assert!(
         view.row(0).starts_with('▸'),
@@ -122,7 +126,7 @@ fn file_tree_sums_up_directories() {
     );
     view.key('3').key('t');
     assert!(
-        view.row(0).contains("- /") && view.row(2).contains("    db.service"),
+        view.row(0).contains("- /") && view.row(2).contains("   └─ db.service"),
         "groups are a tree as well: {view}"
     );
     view.key('4').key('t');
@@ -137,7 +141,9 @@ fn process_tree_follows_parents() {
     let mut view = View::new(110, 24);
     view.feed(busy(1)).key('t');
     assert!(
-        view.row(0).contains("- sh") && view.row(1).contains("    dd"),
+        view.row(0).contains("- sh")
+            && view.row(1).contains("├─ dd")
+            && view.row(2).contains("└─ cat"),
         "the shell above those that it started: {view}"
     );
 }
