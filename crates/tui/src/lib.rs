@@ -35,7 +35,7 @@
 //! # Layout
 //! - `action`: actions and their keys: one table.
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
-//! - `item`, `tree`, `group`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
+//! - `item`, `names`, `tree`, `group`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
 //! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
 //! - `columns`, `zeros`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
@@ -62,6 +62,7 @@ mod live;
 mod look;
 mod machine;
 mod mouse;
+mod names;
 mod pane;
 mod replay;
 mod row_order;

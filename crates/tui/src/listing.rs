@@ -1,14 +1,15 @@
 //! A list of rows on the screen: its content, order and selection.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ffi::OsStr;
 
-use cachewise_model::{ALL_OTHERS, Field, Interval, Labels, ORDER, Row, escaped};
+use cachewise_model::{Datum, Field, Interval, ORDER, Row, Unit};
 
 use crate::columns::Column;
 use crate::filter::Filter;
 use crate::group::{grouped, list};
 use crate::item::{Grouping, Item, Key, items};
+use crate::names::{all_names, item_name, state};
 use crate::row_order::RowOrder;
 use crate::tree::{Node, tree};
 use crate::view_kind::ViewKind;
@@ -44,6 +45,8 @@ pub struct Listing {
     pub grouping: Option<Grouping>,
     /// Whether processes that have ended share a line for each command. For a screen: rows that are written are all there.
     pub folds_ended: bool,
+    /// Whether the filter searches all names of a row, and not only those on a screen. For rows that are written.
+    pub searches_names: bool,
     items: Vec<Item>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
@@ -76,6 +79,7 @@ impl Listing {
             is_tree: false,
             grouping: None,
             folds_ended: true,
+            searches_names: false,
             items: Vec::new(),
             nodes: Vec::new(),
             lines: Vec::new(),
@@ -255,33 +259,29 @@ impl Listing {
         let Some(filter) = &self.filter else {
             return true;
         };
-        let labels = &item.row.labels;
-        let pid = labels.pid.known().map(|pid| pid.to_string());
-        let name = labels.group.shown().known();
-        let path = labels.path.as_ref().known();
-        let path = path.map(|path| path.to_string_lossy());
-        let texts = [
-            labels.command.as_ref().known().map(String::as_str),
-            labels.command_line.as_ref().known().map(String::as_str),
-            labels.cgroup.as_ref().known().map(String::as_str),
-            labels.label.as_ref().known().map(String::as_str),
-            labels.group.unit.as_ref().known().map(String::as_str),
-            labels
-                .group
-                .container_id
-                .as_ref()
-                .known()
-                .map(String::as_str),
-            name.as_deref(),
-            labels.filesystem.as_ref().known().map(String::as_str),
-            path.as_deref(),
-            pid.as_deref(),
-        ];
-        let device = match self.kind {
-            ViewKind::Device => labels.device.as_ref().known().map(String::as_str),
-            _ => None,
-        };
-        filter.accepts(texts.into_iter().chain([device]).flatten())
+        match self.searches_names {
+            true => filter.accepts(all_names(self.kind, item).iter().map(AsRef::as_ref)),
+            false => filter.accepts(self.texts(item).iter().map(AsRef::as_ref)),
+        }
+    }
+
+    /// The names that the screen shows of an item.
+    pub(crate) fn texts<'a>(&self, item: &'a Item) -> Vec<Cow<'a, str>> {
+        let mut texts = vec![item_name(self.kind, item)];
+        let names = self
+            .columns
+            .split_last()
+            .map_or(&[][..], |(_, others)| others);
+        for column in names.iter().filter(|column| column.is_chosen) {
+            match (column.field.unit, column.field.of(&item.row).known()) {
+                (Unit::Text, Some(Datum::Text(text))) => texts.push(Cow::Owned(text)),
+                (Unit::Id, Some(Datum::Id(id))) => texts.push(Cow::Owned(id.to_string())),
+                _ => {}
+            }
+        }
+        // The row of its group shows it.
+        texts.extend(self.grouping.map(|by| by.group_of(item)));
+        texts
     }
 
     /// Selects the line of the followed object; stays if that is gone.
@@ -388,59 +388,18 @@ impl Listing {
     #[must_use]
     pub fn name(&self, node: &Node) -> String {
         let item = node.item.and_then(|item| self.items.get(item));
-        let mut name = match (&node.label, item) {
-            (Some(label), _) => label.clone(),
-            (None, Some(item)) => name(self.kind, item),
+        match (&node.label, item) {
+            (Some(label), Some(item)) => format!("{label}{}", state(item)),
+            (Some(label), None) => label.clone(),
+            (None, Some(item)) => item_name(self.kind, item).into_owned(),
             (None, None) => String::new(),
-        };
-        if let Some(item) = item {
-            if item.deleted {
-                name += " (deleted)";
-            }
-            if item.has_ended() {
-                name += " (ended)";
-            }
         }
-        name
     }
 }
 
 /// Groups of processes are folded until the user looks at them.
 fn is_folded_at_first(key: &Key) -> bool {
     matches!(key, Key::Ended(_) | Key::Group(..))
-}
-
-/// The path of a file behind its label.
-fn labelled(path: Option<String>, labels: &Labels) -> Option<String> {
-    let path = path?;
-    Some(match labels.label.as_ref().known() {
-        Some(label) => format!("{} ({path})", escaped(OsStr::new(label))),
-        None => path,
-    })
-}
-
-/// The name of an item on the screen.
-#[must_use]
-pub(crate) fn name(kind: ViewKind, item: &Item) -> String {
-    let labels = &item.row.labels;
-    let text = |text: Option<&String>| text.map(|text| escaped(OsStr::new(text)).into_owned());
-    let path = || {
-        let path = labels.path.as_ref().known();
-        path.map(|path| escaped(path.as_os_str()).into_owned())
-    };
-    let name = match kind {
-        ViewKind::Process => text(labels.command_line.as_ref().known())
-            .or_else(|| text(labels.command.as_ref().known())),
-        ViewKind::File => labelled(path(), labels).or_else(|| match &item.key {
-            Key::File { number, .. } => {
-                Some(format!("(inode {} on {})", number.inode, number.device))
-            }
-            _ => Some(ALL_OTHERS.into()),
-        }),
-        ViewKind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
-        ViewKind::Device => path().or_else(|| text(labels.device.as_ref().known())),
-    };
-    name.unwrap_or_else(|| "?".into())
 }
 
 fn is_idle(row: &Row) -> bool {
@@ -466,6 +425,7 @@ pub fn arranged(
     let mut listing = Listing::new(kind, columns.into_iter().collect());
     listing.filter = filter.cloned();
     listing.folds_ended = false;
+    listing.searches_names = true;
     listing.fill(items(kind, interval));
     let places: Vec<usize> = listing
         .lines

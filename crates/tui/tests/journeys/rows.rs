@@ -72,6 +72,34 @@ fn filter_applies_while_typing_and_escape_clears_it() {
 }
 
 #[test]
+fn filter_matches_only_text_on_the_screen() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1));
+    view.key('/').text("db.service");
+    assert!(
+        view.shows("none of 3 rows"),
+        "the unit of a process is not shown: {view}"
+    );
+    view.code(KeyCode::Esc).key('/').text("100");
+    assert!(view.shows("3 rows"), "process ids are: {view}");
+    view.code(KeyCode::Esc);
+    view.key('3').key('/').text("db.service");
+    assert!(view.shows("1 of 2 rows"), "and paths of groups: {view}");
+    view.code(KeyCode::Esc);
+    view.key('2').key('/').text("ext4");
+    assert!(
+        view.shows("none of 3 rows"),
+        "file systems of files are not: {view}"
+    );
+    view.code(KeyCode::Esc);
+    view.key('4').key('/').text("ext4");
+    assert!(view.shows("1 row"), "those of devices are: {view}");
+    let filter = Filter::new("db.service").ok();
+    let rows = arranged(ViewKind::Process, &busy(1), None, filter.as_ref());
+    assert_eq!(rows.len(), 2, "rows that are written have the unit");
+}
+
+#[test]
 fn selection_follows_its_row_except_at_the_top() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key('j');
