@@ -1,5 +1,6 @@
-//! Prints the table of keys for `docs/top.md`.
+//! Prints the tables of keys for `docs/top.md`.
 
 fn main() {
-    print!("{}", cachewise_tui::markdown());
+    println!("{}", cachewise_tui::markdown());
+    print!("{}", cachewise_tui::markdown_of_other_programs());
 }

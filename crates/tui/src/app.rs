@@ -4,11 +4,13 @@
 //! # Layout
 //! - this file: its parts.
 //! - `intervals`: input, and the rows made of it. `keys`: the effect of a key, by the topmost pane.
-//! - `actions`: actions. `requests`: requests to the outside.
+//! - `actions`: actions. `lines`: searches and commands. `columns`: the choice of columns. `requests`: requests to the outside.
 
 mod actions;
+mod columns;
 mod intervals;
 mod keys;
+mod lines;
 mod requests;
 
 pub(crate) use intervals::KEPT;
@@ -21,6 +23,7 @@ use cachewise_units::Rate;
 use cachewise_view::ReadPart;
 
 use crate::areas::Areas;
+use crate::filter::Filter;
 use crate::listing::Listing;
 use crate::machine::{Act, FileName, ProcessName, Request};
 use crate::pane::Pane;
@@ -83,6 +86,8 @@ pub struct App {
     /// The position in a recording.
     pub(crate) position: Option<Position>,
     pub(crate) areas: Areas,
+    /// The text of the last search.
+    search: Option<Filter>,
     recent: VecDeque<Arc<Interval>>,
     waiting: Option<Arc<Interval>>,
     with_arguments: bool,
@@ -130,6 +135,7 @@ impl App {
             busy: None,
             position: None,
             areas: Areas::default(),
+            search: None,
             recent: VecDeque::new(),
             waiting: None,
             with_arguments: false,

@@ -13,15 +13,16 @@ mod table;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
-use crate::action::{Action, Binding, Category, Scene, binding};
+use crate::action::{Action, Category, Scene};
 use crate::app::App;
+use crate::bindings::{Binding, binding};
 use crate::look::width;
-use crate::pane::Pane;
+use crate::pane::{LineKind, Pane};
 use canvas::Canvas;
 
 impl App {
     /// Whether a binding works here: others are neither listed nor explained.
-    fn offers(&self, binding: &Binding) -> bool {
+    pub(crate) fn offers(&self, binding: &Binding) -> bool {
         binding.only.is_none_or(|only| only == self.setup.scene)
             && !(self.setup.readonly && binding.category == Category::Acting)
     }
@@ -64,8 +65,28 @@ impl App {
             Some(place) => panes::text(self, place, &mut canvas, rest),
             None => table::draw(self, &mut canvas, rest),
         }
-        if let Some(Pane::SortMenu { chosen }) = self.panes.last() {
-            panes::sort_menu(self, *chosen, &mut canvas, rest);
+        match self.panes.last() {
+            Some(Pane::SortMenu { chosen }) => {
+                panes::columns(
+                    self,
+                    "sort by (Enter chooses, Esc leaves)",
+                    *chosen,
+                    false,
+                    &mut canvas,
+                    rest,
+                );
+            }
+            Some(Pane::Columns { chosen, .. }) => {
+                panes::columns(
+                    self,
+                    "columns (Space turns on or off, Esc saves)",
+                    *chosen,
+                    true,
+                    &mut canvas,
+                    rest,
+                );
+            }
+            _ => {}
         }
         let cursor = has_bottom
             .then(|| self.bottom(&mut canvas, area, bottom))
@@ -93,23 +114,26 @@ impl App {
                 return None;
             }
             Some(Pane::Filter { text, wrong, .. }) => {
-                // Show the end of the text being typed.
-                let room = usize::from(area.width).saturating_sub(2);
-                let mut shown = text.as_str();
-                while width(shown) > room {
-                    let mut rest = shown.chars();
-                    rest.next();
-                    shown = rest.as_str();
-                }
-                let shown = crate::scale::visible(shown);
-                let x = canvas.text(from, y, end, &format!("/{shown}"), look.bold());
-                if let Some(wrong) = wrong {
-                    canvas.text(x + 2, y, end, wrong, look.warning());
-                } else if text.is_empty() {
-                    let hint = "text, re:REGEX or glob:PATTERN";
-                    canvas.text(x + 1, y, end, hint, look.dim());
-                }
-                return Some(x.min(end.saturating_sub(1)));
+                let hint = "text, re:REGEX or glob:PATTERN";
+                return Some(typed(canvas, area, y, ("/", text, wrong.as_deref()), hint));
+            }
+            Some(Pane::Line(line)) => {
+                let (sign, hint) = match (line.what, self.setup.scene) {
+                    (LineKind::Search, _) => (
+                        "search: ",
+                        "text of a row; F3 and n go to the next, N to the one before",
+                    ),
+                    (LineKind::Command, Scene::Live) => (
+                        ":",
+                        "process, file, cgroup, device, sort COLUMN, filter TEXT, q",
+                    ),
+                    (LineKind::Command, Scene::Recording) => (
+                        ":",
+                        "14:05:22 or 12 goes there; process, file, sort COLUMN, q",
+                    ),
+                };
+                let line = (sign, line.text.as_str(), line.wrong.as_deref());
+                return Some(typed(canvas, area, y, line, hint));
             }
             _ => {}
         }
@@ -146,6 +170,8 @@ impl App {
             Action::SortMenu,
             Action::Open,
             Action::Tree,
+            Action::Group,
+            Action::Columns,
             Action::Scale,
             Action::Pause,
             Action::Findings,
@@ -161,6 +187,7 @@ impl App {
             Action::Earlier,
             Action::Later,
             Action::Play,
+            Action::Prompt,
             Action::Filter,
             Action::SortMenu,
             Action::Open,
@@ -190,7 +217,7 @@ impl App {
             if !self.offers(binding) {
                 continue;
             }
-            let key = binding.shown.split(' ').next().unwrap_or_default();
+            let key = binding.keys[0].shown;
             let taken = u16::try_from(key.len() + binding.name.len() + 3).unwrap_or(u16::MAX);
             if x.saturating_add(taken) > end + 2 {
                 break;
@@ -199,4 +226,32 @@ impl App {
             x = canvas.text(x + 1, y, end, binding.name, look.dim()) + 2;
         }
     }
+}
+
+/// A line being typed, with its fault or a hint; returns the column of the cursor.
+fn typed(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    y: u16,
+    (sign, text, wrong): (&str, &str, Option<&str>),
+    hint: &str,
+) -> u16 {
+    let look = canvas.look;
+    let end = area.right();
+    // Show the end of the text being typed.
+    let room = usize::from(area.width).saturating_sub(sign.len() + 1);
+    let mut shown = text;
+    while width(shown) > room {
+        let mut rest = shown.chars();
+        rest.next();
+        shown = rest.as_str();
+    }
+    let shown = crate::scale::visible(shown);
+    let x = canvas.text(area.left(), y, end, &format!("{sign}{shown}"), look.bold());
+    if let Some(wrong) = wrong {
+        canvas.text(x + 2, y, end, wrong, look.warning());
+    } else if text.is_empty() {
+        canvas.text(x + 1, y, end, hint, look.dim());
+    }
+    x.min(end.saturating_sub(1))
 }

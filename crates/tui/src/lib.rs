@@ -33,12 +33,12 @@
 //! ```
 //!
 //! # Layout
-//! - `action`: actions and their keys: one table.
+//! - `action`, `bindings`: actions and their keys: one table.
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
 //! - `item`, `names`, `tree`, `group`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
 //! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
-//! - `columns`, `zeros`, `scale`, `look`: columns, format of numbers, capabilities of a terminal.
+//! - `columns`, `zeros`, `scale`, `look`, `moment`: columns, format of numbers, times, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
 
@@ -48,6 +48,7 @@
 mod action;
 mod app;
 mod areas;
+mod bindings;
 mod columns;
 mod draw;
 mod error;
@@ -61,6 +62,7 @@ mod listing;
 mod live;
 mod look;
 mod machine;
+mod moment;
 mod mouse;
 mod names;
 mod pane;
@@ -73,8 +75,9 @@ mod tree;
 mod view_kind;
 mod zeros;
 
-pub use action::{Action, BINDINGS, Binding, Category, Scene, markdown};
+pub use action::{Action, Category, Scene};
 pub use app::{App, Beat, Message, Position};
+pub use bindings::{BINDINGS, Binding, Stroke, markdown, markdown_of_other_programs};
 pub use columns::Column;
 pub use error::Error;
 pub use filter::Filter;
@@ -83,6 +86,7 @@ pub use listing::arranged;
 pub use live::{LiveOptions, live};
 pub use look::TerminalStyle;
 pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, SampleStep, Source, Verb};
+pub use moment::Moment;
 pub use replay::{History, Player, replay};
 pub use scale::Scale;
 pub use setup::{Recorded, Setup};

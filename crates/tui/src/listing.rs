@@ -284,6 +284,33 @@ impl Listing {
         texts
     }
 
+    /// The next line with this text, or the one before, round the end; `stays`: also the selected one.
+    #[must_use]
+    pub(crate) fn find(&self, text: &Filter, forward: bool, stays: bool) -> Option<usize> {
+        let count = self.lines.len();
+        let skipped = usize::from(!stays);
+        let steps = (skipped..count + skipped).map(|step| match forward {
+            true => (self.selected + step) % count,
+            false => (self.selected + count - step % count) % count,
+        });
+        let mut steps = steps;
+        steps.find(|line| {
+            self.node(*line).is_some_and(|node| {
+                let item = node.item.and_then(|item| self.items.get(item));
+                match item {
+                    Some(item) => text.accepts(self.texts(item).iter().map(AsRef::as_ref)),
+                    None => text.accepts([self.name(node).as_str()]),
+                }
+            })
+        })
+    }
+
+    /// Whether some rows are below others.
+    #[must_use]
+    pub(crate) fn has_levels(&self) -> bool {
+        self.nodes.iter().any(|node| node.parent.is_some())
+    }
+
     /// Selects the line of the followed object; stays if that is gone.
     fn find_again(&mut self) {
         let found = self.follows.as_ref().and_then(|key| {

@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use cachewise_model::{FileNumber, Interval, Measured, Residency};
 
+use crate::moment::Moment;
+
 /// Source of intervals.
 pub trait Source {
     /// Counts since the last call.
@@ -126,6 +128,10 @@ pub enum SampleStep {
     Last,
     /// Start or stop playing.
     Play,
+    /// The one with this number, from 1.
+    To(usize),
+    /// The first one that is not before this time.
+    At(Moment),
 }
 
 /// An answer to a [`Request`].

@@ -22,6 +22,7 @@ impl App {
     /// Pasted text never acts like keys.
     pub fn paste(&mut self, text: &str) {
         self.paste_filter(text);
+        self.paste_line(text);
     }
 
     fn roll(&mut self, lines: isize) {
@@ -36,12 +37,17 @@ impl App {
             Some(Pane::SortMenu { chosen }) => {
                 *chosen = chosen.saturating_add_signed(lines.signum())
             }
-            Some(Pane::Filter { .. } | Pane::Confirm { .. }) => {}
+            Some(Pane::Columns { chosen, .. }) => {
+                *chosen = chosen.saturating_add_signed(lines.signum());
+            }
+            Some(Pane::Filter { .. } | Pane::Line(_) | Pane::Confirm { .. }) => {}
             Some(Pane::Details(_)) | None => self.listing_mut().go(lines),
         }
         let last = self.listing().columns.len().saturating_sub(1);
-        if let Some(Pane::SortMenu { chosen }) = self.panes.last_mut() {
-            *chosen = (*chosen).min(last);
+        match self.panes.last_mut() {
+            Some(Pane::SortMenu { chosen }) => *chosen = (*chosen).min(last),
+            Some(Pane::Columns { chosen, .. }) => *chosen = (*chosen).min(last.saturating_sub(1)),
+            _ => {}
         }
     }
 

@@ -42,6 +42,15 @@ pub enum Pane {
         /// Its fault.
         wrong: Option<String>,
     },
+    /// The columns to show.
+    Columns {
+        /// The index of the selected one.
+        chosen: usize,
+        /// Whether the user has changed the choice.
+        has_changed: bool,
+    },
+    /// A search or a command being typed.
+    Line(TypedLine),
     /// An operation that waits for confirmation.
     Confirm {
         /// The operation.
@@ -51,6 +60,44 @@ pub enum Pane {
     },
     /// The parts of an object.
     Details(Box<Details>),
+}
+
+/// The meaning of a line being typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineKind {
+    /// Text of a row to go to.
+    Search,
+    /// A command.
+    Command,
+}
+
+/// A line being typed.
+#[derive(Debug)]
+pub struct TypedLine {
+    /// Its meaning.
+    pub what: LineKind,
+    /// The text so far.
+    pub text: String,
+    /// Its fault.
+    pub wrong: Option<String>,
+    /// The selected line before.
+    pub origin: usize,
+}
+
+/// Longer than any useful text; each letter more is searched for in every row.
+const LONGEST: usize = 1024;
+
+impl TypedLine {
+    /// Adds letters, if there is room.
+    pub(crate) fn push(&mut self, letters: impl Iterator<Item = char>) {
+        push_some(&mut self.text, letters);
+    }
+}
+
+/// Adds letters to a text being typed, if there is room.
+pub(crate) fn push_some(text: &mut String, letters: impl Iterator<Item = char>) {
+    let room = LONGEST.saturating_sub(text.chars().count());
+    text.extend(letters.take(room));
 }
 
 /// The parts of an object.

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::events;
 use crate::live::{LiveOptions, handle};
 use crate::machine::{Request, SampleStep};
+use crate::moment::Moment;
 use crate::terminal::{self, Screen};
 
 /// The samples of a recording.
@@ -119,6 +120,18 @@ impl<H: History> Player<H> {
             SampleStep::Later => self.move_to(self.place + 1),
             SampleStep::First => self.move_to(0),
             SampleStep::Last => self.move_to(last),
+            SampleStep::To(number) => {
+                self.move_to(number.saturating_sub(1));
+                if number > last + 1 {
+                    self.app
+                        .say(format!("the last of {} samples", last + 1), false);
+                }
+            }
+            SampleStep::At(moment) => {
+                if let Err(why) = self.go_to_time(moment) {
+                    self.app.say(why, true);
+                }
+            }
             SampleStep::Play => {
                 self.is_playing = !self.is_playing;
                 // At the end it starts again.
@@ -128,6 +141,50 @@ impl<H: History> Player<H> {
                 }
             }
         }
+    }
+
+    /// Goes to the first sample that is not before a time. Without a day, it is that of the current sample, or else of the
+    /// last or the first one.
+    fn go_to_time(&mut self, moment: Moment) -> Result<(), String> {
+        let last = self.history.len() - 1;
+        let (first_time, last_time) = (self.time(0)?, self.time(last)?);
+        let mut days = vec![self.time(self.place)?];
+        if !moment.has_date() {
+            days.extend([last_time.clone(), first_time.clone()]);
+        }
+        let wanted: Vec<String> = days.iter().map(|day| moment.on_the_day_of(day)).collect();
+        let is_within = |time: &&String| (&first_time..=&last_time).contains(time);
+        let Some(time) = wanted.iter().find(is_within) else {
+            let is_late = wanted[0] > last_time;
+            self.move_to(if is_late { last } else { 0 });
+            self.app.say(
+                match is_late {
+                    true => format!("the recording ends at {last_time}"),
+                    false => format!("the recording begins at {first_time}"),
+                },
+                false,
+            );
+            return Ok(());
+        };
+        let (mut before, mut at) = (0, last);
+        while before < at {
+            let middle = before + (at - before) / 2;
+            match self.time(middle)? < *time {
+                true => before = middle + 1,
+                false => at = middle,
+            }
+        }
+        self.move_to(at);
+        Ok(())
+    }
+
+    /// The time of a sample, without fractions of a second and time zone.
+    fn time(&mut self, place: usize) -> Result<String, String> {
+        /// Characters of `2026-01-02T03:04:05`.
+        const SECONDS: usize = 19;
+        let sample = self.sample(place);
+        let sample = sample.map_err(|why| format!("sample {}: {why}", place + 1))?;
+        Ok(sample.time.chars().take(SECONDS).collect())
     }
 
     fn move_to(&mut self, place: usize) {

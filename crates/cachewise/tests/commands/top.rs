@@ -88,11 +88,15 @@ fn no_process() {
 fn keys() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.md");
     let text = std::fs::read_to_string(docs).expect("top has a page");
-    assert!(
-        text.contains(&cachewise_tui::markdown()),
-        "docs/top.md has the current table of keys:\n{}",
-        cachewise_tui::markdown()
-    );
+    for table in [
+        cachewise_tui::markdown(),
+        cachewise_tui::markdown_of_other_programs(),
+    ] {
+        assert!(
+            text.contains(&table),
+            "docs/top.md has the current tables of keys:\n{table}"
+        );
+    }
 }
 
 fn closed_pipe() {

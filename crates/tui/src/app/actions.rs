@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::item::{self, Grouping, Key};
 use crate::listing::Listing;
 use crate::machine::{Request, SampleStep, Verb};
-use crate::pane::{Details, Pane};
+use crate::pane::{Details, LineKind, Pane};
 use crate::view_kind::ViewKind;
 
 /// Intervals of `[` and `]`, in milliseconds.
@@ -48,12 +48,27 @@ impl App {
             Action::Unfold => self.listing_mut().unfold(false),
             Action::UnfoldAll => self.listing_mut().unfold(true),
             Action::Fold => self.listing_mut().fold(),
+            Action::FoldOrHelp => match self.listing().has_levels() {
+                true => self.listing_mut().fold(),
+                false => self.act(Action::Help),
+            },
             Action::SortLeft => self.sort_beside(-1),
             Action::SortRight => self.sort_beside(1),
             Action::SortMenu => {
                 let chosen = self.listing().sort;
                 self.panes.push(Pane::SortMenu { chosen });
             }
+            Action::SortCpu => self.sort_by_first(&["cpu_seconds"], "CPU time"),
+            Action::SortMemory => {
+                self.sort_by_first(&["memory_used_bytes", "read_cached_pages"], "memory");
+            }
+            Action::SortTime => self.sort_by_first(&["waited_seconds"], "times"),
+            Action::Columns => self.open_columns(),
+            Action::Search => self.open_line(LineKind::Search),
+            Action::Prompt => self.open_line(LineKind::Command),
+            Action::NextMatch => self.go_to_match(true, true),
+            Action::PreviousMatch => self.go_to_match(false, true),
+            Action::Save => self.save_columns(),
             Action::Reverse => {
                 let listing = self.listing_mut();
                 listing.reverse = !listing.reverse;

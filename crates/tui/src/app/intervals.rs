@@ -7,7 +7,8 @@ use std::time::Duration;
 use cachewise_model::{Exactness, Interval, Measured};
 
 use super::{App, Beat, Position};
-use crate::action::{Action, Scene, binding};
+use crate::action::{Action, Scene};
+use crate::bindings::{Binding, binding};
 use crate::findings;
 use crate::item::{self, Key};
 use crate::machine::{Answer, FileName, ProcessName, Request};
@@ -50,7 +51,7 @@ impl App {
     fn report_losses(&mut self, interval: &Interval) {
         for lost in &interval.lost {
             if self.reported_losses.insert(lost.id) && self.message.is_none() {
-                let name = binding(Action::Findings).map_or("", |binding| binding.shown);
+                let name = binding(Action::Findings).map_or(String::new(), Binding::shown);
                 let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
                 self.say(
                     format!("incomplete, {id} ({name} shows the fix): {count} {meaning}"),

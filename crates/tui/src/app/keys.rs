@@ -3,9 +3,10 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::App;
-use crate::action::{Action, action};
+use crate::action::Action;
+use crate::bindings::action;
 use crate::filter::Filter;
-use crate::pane::Pane;
+use crate::pane::{Pane, push_some};
 
 impl App {
     /// Handles a key.
@@ -29,6 +30,8 @@ impl App {
         }
         match self.panes.last() {
             Some(Pane::Filter { .. }) => return self.type_filter(event),
+            Some(Pane::Line(_)) => return self.type_line(event, asked),
+            Some(Pane::Columns { .. }) => return self.in_columns(event, asked),
             Some(Pane::Confirm { .. }) => return self.confirm(event),
             Some(Pane::SortMenu { .. }) => return self.in_sort_menu(event, asked),
             Some(Pane::Help { .. } | Pane::Findings { .. } | Pane::Evictions { .. }) => {
@@ -40,13 +43,15 @@ impl App {
         match asked {
             Some(asked) => self.act(asked),
             None => {
-                if let KeyCode::Char(letter) = event.code {
-                    let text = format!(
-                        "{} has no meaning here; ? shows the keys",
-                        letter.escape_debug()
-                    );
-                    self.say(text, false);
-                }
+                let key = match event.code {
+                    KeyCode::Char(letter) => letter.escape_debug().to_string(),
+                    KeyCode::F(number) => format!("F{number}"),
+                    _ => return,
+                };
+                self.say(
+                    format!("{key} has no meaning here; ? shows the keys"),
+                    false,
+                );
             }
         }
     }
@@ -163,12 +168,4 @@ impl App {
             _ => {}
         }
     }
-}
-
-/// Longer than any useful filter; each letter more is searched for in every row.
-const LONGEST_FILTER: usize = 1024;
-
-fn push_some(text: &mut String, letters: impl Iterator<Item = char>) {
-    let room = LONGEST_FILTER.saturating_sub(text.chars().count());
-    text.extend(letters.take(room));
 }

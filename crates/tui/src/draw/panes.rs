@@ -6,8 +6,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::canvas::Canvas;
-use crate::action::{BINDINGS, Scene};
+use crate::action::Scene;
 use crate::app::App;
+use crate::bindings::BINDINGS;
 use crate::findings::RecentFindings;
 use crate::look::width;
 use crate::pane::Pane;
@@ -51,7 +52,7 @@ pub(super) type Lines = Vec<(String, Style)>;
 fn help(app: &App, columns: usize) -> Lines {
     let look = app.setup.look;
     let mut lines: Lines = Vec::new();
-    let keys = BINDINGS.iter().map(|binding| binding.shown.len()).max();
+    let keys = BINDINGS.iter().map(|binding| binding.shown().len()).max();
     let room = keys.unwrap_or(0) + 2;
     let mut category = None;
     let here = BINDINGS.iter().filter(|binding| app.offers(binding));
@@ -72,7 +73,7 @@ fn help(app: &App, columns: usize) -> Lines {
         }
         push_wrapped(
             &mut lines,
-            &format!("  {:room$}", binding.shown),
+            &format!("  {:room$}", binding.shown()),
             binding.help,
             columns,
             look.plain(),
@@ -95,6 +96,10 @@ fn help(app: &App, columns: usize) -> Lines {
     lines.push((String::new(), look.plain()));
     lines.push((
         "Mouse: the wheel scrolls, a click on a heading sorts, a click on a row selects it".into(),
+        look.plain(),
+    ));
+    lines.push((
+        "Columns with only zeros are hidden; F2 chooses columns".into(),
         look.plain(),
     ));
     lines
@@ -255,10 +260,19 @@ pub(super) fn push_wrapped(
     lines.push((line, style));
 }
 
-/// The columns to sort by.
-pub(super) fn sort_menu(app: &App, chosen: usize, canvas: &mut Canvas<'_>, area: Rect) {
+/// A menu of columns: to sort by, or to choose from.
+pub(super) fn columns(
+    app: &App,
+    title: &str,
+    chosen: usize,
+    is_choice: bool,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) {
     let look = app.setup.look;
-    let columns = &app.listing().columns;
+    // The name is always shown.
+    let count = app.listing().columns.len() - usize::from(is_choice);
+    let columns = &app.listing().columns[..count];
     let height = area
         .height
         .min(u16::try_from(columns.len() + 1).unwrap_or(u16::MAX));
@@ -275,7 +289,7 @@ pub(super) fn sort_menu(app: &App, chosen: usize, canvas: &mut Canvas<'_>, area:
         area.x,
         area.y,
         area.right(),
-        " sort by (Enter chooses, Esc leaves)",
+        &format!(" {title}"),
         look.chosen().patch(look.bold()),
     );
     let rows = usize::from(height.saturating_sub(1));
@@ -284,7 +298,17 @@ pub(super) fn sort_menu(app: &App, chosen: usize, canvas: &mut Canvas<'_>, area:
         (area.y + 1..area.bottom()).zip(columns.iter().enumerate().skip(first))
     {
         let mark = if place == chosen { look.marker() } else { " " };
-        let text = format!("{mark} {:11} {}", column.field.header, column.field.help);
+        let switch = match (is_choice, column.is_chosen) {
+            (false, _) => "",
+            (true, true) => "[x] ",
+            (true, false) => "[ ] ",
+        };
+        let zeros = match is_choice && app.listing().is_zero(place) {
+            true => "(hidden: only zeros now) ",
+            false => "",
+        };
+        let (header, help) = (column.field.header, column.field.help);
+        let text = format!("{mark} {switch}{header:11} {zeros}{help}");
         canvas.text(area.x, y, area.right(), &text, look.plain());
         if place == chosen {
             canvas.line(area, y, look.chosen());

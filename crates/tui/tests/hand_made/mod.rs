@@ -394,6 +394,13 @@ impl View {
             .unwrap_or_default()
     }
 
+    /// The selected line.
+    pub fn selected(&self) -> String {
+        let lines = self.lines();
+        let line = lines.iter().find(|line| line.starts_with('▸'));
+        line.map_or(String::new(), |line| line.trim_end().to_owned())
+    }
+
     /// The position of a text.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, line) in self.lines().iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Journeys: keys, intervals and answers go in; the screen and requests to the outside come out.
 //!
 //! # Layout
-//! - `views`, `rows`, `columns`, `panes`, `acts`, `screens`, `recordings`: the journeys.
+//! - `views`, `rows`, `columns`, `fingers`, `panes`, `acts`, `screens`, `recordings`: the journeys.
 //! - `hand_made`: intervals, and a screen to inspect.
 
 mod acts;
 mod columns;
+mod fingers;
 #[path = "../hand_made/mod.rs"]
 mod hand_made;
 mod panes;

@@ -80,9 +80,9 @@ fn help_lists_every_binding() {
         .filter(|binding| binding.only != Some(Scene::Recording))
     {
         assert!(
-            view.shows(binding.help) && view.shows(binding.shown),
+            view.shows(binding.help) && view.shows(&binding.shown()),
             "{} is explained: {view}",
-            binding.shown
+            binding.shown()
         );
     }
     assert!(

@@ -77,6 +77,70 @@ fn keys_step_through_a_recording() {
     let _ = SampleStep::Play;
 }
 
+/// A recording of a sample every ten minutes, from 23:00 on.
+struct Night;
+
+impl History for Night {
+    fn len(&self) -> usize {
+        13
+    }
+
+    fn get(&mut self, place: usize) -> Result<cachewise_model::Interval, String> {
+        let minutes = 23 * 60 + 10 * place;
+        let (day, hour, minute) = (1 + minutes / 1440, minutes / 60 % 24, minutes % 60);
+        let mut interval = one_process("night", place as u64 + 1);
+        interval.time = format!("2026-01-{day:02}T{hour:02}:{minute:02}:05.000Z");
+        Ok(interval)
+    }
+}
+
+#[test]
+fn command_line_goes_to_times_and_samples_of_a_recording() {
+    let mut player = Player::new(App::new(recorded(20)), Night).unwrap();
+    let mut go = |command: &str, sign: &str, more: &str| {
+        for letter in format!(":{command}").chars() {
+            player.key(key(KeyCode::Char(letter), KeyModifiers::NONE));
+        }
+        player.key(key(KeyCode::Enter, KeyModifiers::NONE));
+        let text = on_screen(&mut player);
+        assert!(
+            text.contains(sign) && text.contains(more),
+            ":{command} goes to {sign}, {more}: {text}"
+        );
+    };
+    go("5", "sample 5 of 13", "23:40:05");
+    go("23:20:05", "sample 3 of 13", "23:20:05");
+    go("23:20:06", "sample 4 of 13", "23:30:05");
+    go("00:30", "sample 10 of 13", "00:30:05");
+    go("23:59", "sample 7 of 13", "00:00:05");
+    go("2026-01-02T00:10", "sample 8 of 13", "00:10:05");
+    go(
+        "2026-01-03 00:00",
+        "sample 13 of 13",
+        "ends at 2026-01-02T01:00:05",
+    );
+    go(
+        "2025-12-31 00:00",
+        "sample 1 of 13",
+        "begins at 2026-01-01T23:00:05",
+    );
+    go("99", "sample 13 of 13", "the last of 13 samples");
+    go("0", "sample 1 of 13", "23:00:05");
+    go("25:00", "sample 1 of 13", "no command 25:00");
+    go("file", "sample 1 of 13", "[2 files]");
+}
+
+#[test]
+fn unreadable_samples_are_named_on_the_way_to_a_time() {
+    let mut player = Player::new(App::new(recorded(20)), Tape(vec![1, 0, 0])).unwrap();
+    for letter in ":03:04".chars() {
+        player.key(key(KeyCode::Char(letter), KeyModifiers::NONE));
+    }
+    player.key(key(KeyCode::Enter, KeyModifiers::NONE));
+    let text = on_screen(&mut player);
+    assert!(text.contains("sample 3: it is torn"), "{text}");
+}
+
 #[test]
 fn recording_states_which_parts_were_not_recorded() {
     let view = |interval: cachewise_model::Interval, keys: &str| {
