@@ -11,6 +11,7 @@ mod panes;
 mod table;
 
 use ratatui::Frame;
+use ratatui::crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 
 use crate::action::{Action, Category, Scene};
@@ -34,6 +35,7 @@ impl App {
             return;
         }
         let look = self.setup.look;
+        self.areas.buttons.clear();
         let mut canvas = Canvas {
             buffer: frame.buffer_mut(),
             look,
@@ -88,16 +90,24 @@ impl App {
             }
             _ => {}
         }
+        let mut buttons = std::mem::take(&mut self.areas.buttons);
         let cursor = has_bottom
-            .then(|| self.bottom(&mut canvas, area, bottom))
+            .then(|| self.bottom(&mut canvas, area, bottom, &mut buttons))
             .flatten();
+        self.areas.buttons = buttons;
         if let Some(x) = cursor {
             frame.set_cursor_position((x, bottom));
         }
     }
 
     /// The bottom line: a question, the text being typed, a message, or the keys.
-    fn bottom(&self, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Option<u16> {
+    fn bottom(
+        &self,
+        canvas: &mut Canvas<'_>,
+        area: Rect,
+        y: u16,
+        buttons: &mut Vec<(Rect, KeyEvent)>,
+    ) -> Option<u16> {
         let look = self.setup.look;
         let (from, end) = (area.left(), area.right());
         match self.panes.last() {
@@ -155,13 +165,20 @@ impl App {
             };
             canvas.text(from, y, end, &text, style);
         } else {
-            self.keys(canvas, from, y, end);
+            self.keys(canvas, from, y, end, buttons);
         }
         None
     }
 
-    /// The most useful keys, as many as fit.
-    fn keys(&self, canvas: &mut Canvas<'_>, from: u16, y: u16, end: u16) {
+    /// The most useful keys, as many as fit; a click on one does the same.
+    fn keys(
+        &self,
+        canvas: &mut Canvas<'_>,
+        from: u16,
+        y: u16,
+        end: u16,
+        buttons: &mut Vec<(Rect, KeyEvent)>,
+    ) {
         let look = self.setup.look;
         let live: &[Action] = &[
             Action::Help,
@@ -217,13 +234,18 @@ impl App {
             if !self.offers(binding) {
                 continue;
             }
-            let key = binding.keys[0].shown;
+            let Some(stroke) = binding.keys.first() else {
+                continue;
+            };
+            let (key, start) = (stroke.shown, x);
             let taken = u16::try_from(key.len() + binding.name.len() + 3).unwrap_or(u16::MAX);
             if x.saturating_add(taken) > end + 2 {
                 break;
             }
             x = canvas.text(x, y, end, key, look.bold());
-            x = canvas.text(x + 1, y, end, binding.name, look.dim()) + 2;
+            x = canvas.text(x + 1, y, end, binding.name, look.dim());
+            buttons.push((Rect::new(start, y, x - start, 1), stroke.event()));
+            x += 2;
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::pane::Pane;
 const NOTCH: isize = 3;
 
 impl App {
-    /// The wheel scrolls, a click on a heading sorts, a click on a row selects it.
+    /// The wheel scrolls; a click on a heading sorts, on a row selects it, on a tab or a key at the bottom does what the key
+    /// does, and on a message closes it.
     pub fn mouse(&mut self, event: MouseEvent) {
         match event.kind {
             MouseEventKind::ScrollDown => self.roll(NOTCH),
@@ -52,8 +53,14 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) {
+        if let Some(key) = self.areas.button(column, row) {
+            return self.key(key);
+        }
         if !matches!(self.panes.last(), Some(Pane::Details(_)) | None) {
             return;
+        }
+        if row >= self.areas.body.bottom() {
+            self.message = None;
         }
         let body = self.areas.body;
         if row == self.areas.headings && row < body.y {

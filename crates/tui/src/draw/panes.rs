@@ -95,7 +95,7 @@ fn help(app: &App, columns: usize) -> Lines {
     }
     lines.push((String::new(), look.plain()));
     lines.push((
-        "Mouse: the wheel scrolls, a click on a heading sorts, a click on a row selects it".into(),
+        "Mouse: the wheel scrolls; a click on a heading sorts, on a row selects it, on a view or a key does what the key does".into(),
         look.plain(),
     ));
     lines.push((

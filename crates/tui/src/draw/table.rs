@@ -2,11 +2,14 @@
 
 use cachewise_model::{FileRow, ProcessRow};
 use cachewise_view::ReadPart;
+use ratatui::crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 
 use super::canvas::Canvas;
 use super::panes::{Lines, push_wrapped};
+use crate::action::Action;
 use crate::app::App;
+use crate::bindings::binding;
 use crate::columns::{Column, fitting};
 use crate::item::Key;
 use crate::listing::Listing;
@@ -23,7 +26,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let above = match details(app) {
         Some(details) => facts(app, details, canvas, area),
         None if area.height >= 4 => {
-            tabs(app, canvas, area);
+            app.areas.buttons = tabs(app, canvas, area);
             1
         }
         None => 0,
@@ -86,8 +89,8 @@ fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize
         .collect()
 }
 
-/// The views, and the state of this one.
-fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
+/// The views, and the state of this one; returns the position of each tab, and its key.
+fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) -> Vec<(Rect, KeyEvent)> {
     let look = app.setup.look;
     let end = area.right();
     let listing = app.listing();
@@ -103,12 +106,18 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let all: usize = names.iter().map(String::len).sum();
     let has_room = all + 2 + width(&state) <= usize::from(area.width);
     let mut x = area.x;
-    for (place, name) in names.iter().enumerate() {
-        match (place == app.view, has_room) {
-            (true, _) => x = canvas.text(x, area.y, end, name, look.bold()),
-            (false, true) => x = canvas.text(x, area.y, end, name, look.dim()),
-            (false, false) => {}
+    let mut buttons = Vec::new();
+    for (kind, name) in ViewKind::ALL.into_iter().zip(&names) {
+        let is_current = kind == ViewKind::ALL[app.view];
+        if !is_current && !has_room {
+            continue;
         }
+        let style = if is_current { look.bold() } else { look.dim() };
+        let from = x;
+        x = canvas.text(x, area.y, end, name, style);
+        let key = binding(Action::View(kind)).and_then(|binding| binding.keys.first());
+        let place = Rect::new(from, area.y, x - from, 1);
+        buttons.extend(key.map(|key| (place, key.event())));
     }
     if x + 1 < end {
         // Omit whole states that do not fit, the last first.
@@ -119,6 +128,7 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         }
         canvas.right(x + 1, area.y, end, state, look.dim());
     }
+    buttons
 }
 
 fn state(app: &App, listing: &Listing, area: Rect) -> String {

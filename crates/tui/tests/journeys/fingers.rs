@@ -2,7 +2,7 @@
 
 use cachewise_model::Counter;
 use cachewise_tui::BINDINGS;
-use ratatui::crossterm::event::KeyCode;
+use ratatui::crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 
 use crate::hand_made::*;
 
@@ -164,4 +164,49 @@ fn each_key_of_other_programs_is_documented() {
     for binding in BINDINGS {
         assert!(!binding.keys.is_empty(), "{} has a key", binding.name);
     }
+}
+
+#[test]
+fn clicks_on_tabs_and_keys_do_what_the_keys_do() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1));
+    let mut click = |text: &str, sign: &str| {
+        let (x, y) = view.find(text);
+        view.mouse(MouseEventKind::Down(MouseButton::Left), x + 1, y);
+        assert!(view.shows(sign), "a click on {text} shows {sign}: {view}");
+    };
+    click("2 files", "[2 files]");
+    click("3 cgroups", "[3 cgroups]");
+    click("1 processes", "[1 processes]");
+    click("s sort", "sort by (");
+    click("Esc close", "s sort");
+    click("/ filter", "text, re:REGEX");
+    view.text("cat").code(KeyCode::Enter);
+    assert!(view.shows("1 of 3 rows"), "{view}");
+    view.code(KeyCode::Esc);
+    let mut click = |text: &str, sign: &str| {
+        let (x, y) = view.find(text);
+        view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+        assert!(view.shows(sign), "a click on {text} shows {sign}: {view}");
+    };
+    click("? help", "a row down");
+    click("PgDn page down", "Esc close");
+    click("Esc close", "[1 processes]");
+    click("F2 columns", "[x] REQUESTED");
+    click("Esc close", "q quit");
+    let (x, y) = view.find("q quit");
+    view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+    assert!(view.app.is_over(), "q ends");
+}
+
+#[test]
+fn click_on_a_message_closes_it() {
+    let mut view = View::new(80, 24);
+    view.feed(busy(1)).key('x');
+    assert!(view.shows("x has no meaning"), "{view}");
+    view.mouse(MouseEventKind::Down(MouseButton::Left), 3, 23);
+    assert!(
+        !view.shows("x has no meaning") && view.shows("? help"),
+        "{view}"
+    );
 }
