@@ -121,7 +121,15 @@ impl App {
                 let place = listing.columns.iter().position(|own| own.field.id == sort);
                 listing.sort = place.unwrap_or(listing.sort);
             }
+            let mut chosen = setup.settings.columns().iter();
+            if let Some((_, ids)) = chosen.find(|(of, _)| *of == kind) {
+                listing.choose(ids);
+            }
             listing
+        });
+        let message = setup.settings.problem().map(|problem| Message {
+            text: format!("default columns: {problem}"),
+            is_error: true,
         });
         App {
             scale: Scale::default(),
@@ -131,7 +139,7 @@ impl App {
             shown: None,
             trail: VecDeque::new(),
             is_held: false,
-            message: None,
+            message,
             busy: None,
             position: None,
             areas: Areas::default(),

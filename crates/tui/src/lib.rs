@@ -23,6 +23,7 @@
 //!     filter: None,
 //!     sort: None,
 //!     scope: None,
+//!     settings: Default::default(),
 //!     recorded: None,
 //! });
 //! app.key(KeyEvent::new(KeyCode::Char('2'), KeyModifiers::NONE));
@@ -37,7 +38,7 @@
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
 //! - `item`, `names`, `tree`, `group`, `listing`, `row_order`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
-//! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
+//! - `setup`: the initial state; `settings`: chosen columns, in a file; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
 //! - `columns`, `zeros`, `scale`, `look`, `moment`: columns, format of numbers, times, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
@@ -69,6 +70,7 @@ mod pane;
 mod replay;
 mod row_order;
 mod scale;
+mod settings;
 mod setup;
 mod terminal;
 mod tree;
@@ -89,5 +91,6 @@ pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, SampleSt
 pub use moment::Moment;
 pub use replay::{History, Player, replay};
 pub use scale::Scale;
+pub use settings::{ChosenColumns, Settings};
 pub use setup::{Recorded, Setup};
 pub use view_kind::ViewKind;

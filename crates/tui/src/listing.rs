@@ -124,6 +124,26 @@ impl Listing {
             .collect()
     }
 
+    /// Chooses the columns with these ids; the name is always one.
+    pub(crate) fn choose(&mut self, ids: &[&str]) {
+        if let Some((_, others)) = self.columns.split_last_mut() {
+            for column in others {
+                column.is_chosen = ids.contains(&column.field.id);
+            }
+        }
+    }
+
+    /// The ids of the chosen columns, without the name.
+    #[must_use]
+    pub(crate) fn chosen_ids(&self) -> Vec<&'static str> {
+        let others = self
+            .columns
+            .split_last()
+            .map_or(&[][..], |(_, others)| others);
+        let chosen = others.iter().filter(|column| column.is_chosen);
+        chosen.map(|column| column.field.id).collect()
+    }
+
     /// Removes the rows; the selection stays.
     pub(crate) fn forget(&mut self) {
         self.items = Vec::new();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use cachewise_model::escaped;
 use ratatui::crossterm::event::Event as Input;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -13,6 +14,7 @@ use crate::app::App;
 use crate::error::Error;
 use crate::events::{self, Event};
 use crate::machine::{Answer, Machine, Request, Source};
+use crate::settings::ChosenColumns;
 use crate::terminal::{self, Screen};
 
 /// Use of the terminal.
@@ -61,6 +63,7 @@ pub fn live(
                     screen.draw(&mut app).map_err(cannot("draw on"))?;
                 }
                 Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
+                Request::Save(columns) => save(&mut app, &columns),
                 Request::Step(_) | Request::Past => {}
                 request => _ = hands.send(request),
             }
@@ -93,8 +96,21 @@ pub fn live(
             }
         }
         if app.is_over() {
+            for request in app.take_requests() {
+                if let Request::Save(columns) = request {
+                    save(&mut app, &columns);
+                }
+            }
             return Ok(());
         }
+    }
+}
+
+/// Writes the choice of columns, and says where.
+pub(crate) fn save(app: &mut App, columns: &ChosenColumns) {
+    match app.setup.settings.save(columns) {
+        Ok(path) => app.say(format!("columns saved in {}", escaped(&path)), false),
+        Err(why) => app.say(why, true),
     }
 }
 

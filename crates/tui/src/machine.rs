@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use cachewise_model::{FileNumber, Interval, Measured, Residency};
 
 use crate::moment::Moment;
+use crate::settings::ChosenColumns;
 
 /// Source of intervals.
 pub trait Source {
@@ -113,6 +114,8 @@ pub enum Request {
     Step(SampleStep),
     /// The samples before the current one.
     Past,
+    /// Write the choice of columns into its file.
+    Save(ChosenColumns),
 }
 
 /// A move through a recording.

@@ -11,7 +11,7 @@ use ratatui::crossterm::event::KeyEvent;
 use crate::app::{App, Beat, KEPT, Position};
 use crate::error::Error;
 use crate::events;
-use crate::live::{LiveOptions, handle};
+use crate::live::{LiveOptions, handle, save};
 use crate::machine::{Request, SampleStep};
 use crate::moment::Moment;
 use crate::terminal::{self, Screen};
@@ -291,6 +291,7 @@ pub fn replay(app: App, history: impl History, options: LiveOptions) -> Result<(
                         true,
                     );
                 }
+                Request::Save(columns) => save(&mut player.app, &columns),
                 Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
                 _ => {}
             }

@@ -8,6 +8,7 @@ use cachewise_model::Source;
 use crate::action::Scene;
 use crate::filter::Filter;
 use crate::look::TerminalStyle;
+use crate::settings::Settings;
 use crate::view_kind::ViewKind;
 
 /// Initial state of an [`App`](crate::App).
@@ -31,6 +32,8 @@ pub struct Setup {
     pub sort: Option<&'static str>,
     /// The watched part, unless it is the whole machine.
     pub scope: Option<String>,
+    /// The columns that the user has chosen.
+    pub settings: Settings,
     /// The recording, if there is one.
     pub recorded: Option<Recorded>,
 }

@@ -22,6 +22,17 @@ impl ViewKind {
         ViewKind::Device,
     ];
 
+    /// The word for these rows on command lines and in files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            ViewKind::Process => "process",
+            ViewKind::File => "file",
+            ViewKind::Cgroup => "cgroup",
+            ViewKind::Device => "device",
+        }
+    }
+
     /// The name of a view of these rows.
     #[must_use]
     pub const fn title(self) -> &'static str {

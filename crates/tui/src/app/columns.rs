@@ -4,6 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::App;
 use crate::action::Action;
+use crate::machine::Request;
 use crate::pane::Pane;
 
 impl App {
@@ -48,12 +49,12 @@ impl App {
     }
 
     pub(super) fn save_columns(&mut self) {
-        if self
-            .panes
-            .iter()
-            .any(|pane| matches!(pane, Pane::Details(_)))
-        {
-            self.say("columns of details are not saved", false);
+        let mut panes = self.panes.iter();
+        if panes.any(|pane| matches!(pane, Pane::Details(_))) {
+            return self.say("columns of details are not saved", false);
         }
+        let listings = self.listings.iter();
+        let columns = listings.map(|listing| (listing.kind, listing.chosen_ids()));
+        self.requests.push(Request::Save(columns.collect()));
     }
 }

@@ -46,6 +46,7 @@ pub fn setup() -> Setup {
         filter: None,
         sort: None,
         scope: None,
+        settings: Default::default(),
         recorded: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Journeys: keys, intervals and answers go in; the screen and requests to the outside come out.
 //!
 //! # Layout
-//! - `views`, `rows`, `columns`, `fingers`, `panes`, `acts`, `screens`, `recordings`: the journeys.
+//! - `views`, `rows`, `columns`, `fingers`, `panes`, `acts`, `screens`, `settings`, `recordings`: the journeys.
 //! - `hand_made`: intervals, and a screen to inspect.
 
 mod acts;
@@ -13,4 +13,5 @@ mod panes;
 mod recordings;
 mod rows;
 mod screens;
+mod settings;
 mod views;

@@ -73,6 +73,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
             None => session.scope.clone(),
         })
         .filter(|scope| !scope.is_empty()),
+        settings: top::settings(),
         recorded: Some(Recorded {
             name: arguments.file().to_string_lossy().into_owned(),
             top: session.top,

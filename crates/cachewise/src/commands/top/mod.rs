@@ -12,6 +12,7 @@ mod grouped;
 mod rows;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Interval;
 use cachewise_probe::{Detail, Options, Scope};
-use cachewise_tui::{App, Scene, Setup, TerminalStyle};
+use cachewise_tui::{App, Scene, Settings, Setup, TerminalStyle};
 
 use crate::machine::Followed;
 use crate::options::Color;
@@ -85,6 +86,7 @@ fn screen(
         filter: arguments.filter.clone(),
         sort: arguments.sort.map(|sort| sort.0.id),
         scope: selected.name,
+        settings: settings(),
         recorded: None,
     });
     let source = Source {
@@ -100,6 +102,18 @@ fn screen(
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error).context("cannot show a screen; -b writes rows instead"),
     }
+}
+
+/// The user's settings of the screen: `$XDG_CONFIG_HOME/cachewise/top.toml`, or that below `~/.config`.
+pub fn settings() -> Settings {
+    let absolute = |name| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let directory = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    directory.map_or_else(Settings::default, |directory| {
+        Settings::read(directory.join("cachewise/top.toml"))
+    })
 }
 
 /// Capabilities of the terminal, from the environment.
