@@ -14,9 +14,11 @@ mod lines;
 mod requests;
 
 pub(crate) use intervals::KEPT;
+use intervals::VERDICTS;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cachewise_model::{Interval, Measured, Residency};
 use cachewise_units::Rate;
@@ -24,6 +26,7 @@ use cachewise_view::ReadPart;
 
 use crate::areas::Areas;
 use crate::filter::Filter;
+use crate::findings::Headline;
 use crate::listing::Listing;
 use crate::machine::{Act, FileName, ProcessName, Request};
 use crate::pane::Pane;
@@ -88,7 +91,11 @@ pub struct App {
     pub(crate) areas: Areas,
     /// The text of the last search.
     search: Option<Filter>,
+    pub(crate) headline: Option<Headline>,
     recent: VecDeque<Arc<Interval>>,
+    /// Time since the last verdict was requested.
+    unjudged: Duration,
+    is_verdict_due: bool,
     waiting: Option<Arc<Interval>>,
     with_arguments: bool,
     command_lines: HashMap<ProcessName, Measured<String>>,
@@ -144,7 +151,10 @@ impl App {
             position: None,
             areas: Areas::default(),
             search: None,
+            headline: None,
             recent: VecDeque::new(),
+            unjudged: VERDICTS,
+            is_verdict_due: false,
             waiting: None,
             with_arguments: false,
             command_lines: HashMap::new(),

@@ -43,10 +43,13 @@ impl App {
         let head = match area.height {
             ..4 => 0,
             4..14 => 1,
-            14..20 => 3,
-            _ => 4,
+            14..16 => 3,
+            16..20 => 4,
+            _ => 5,
         };
-        head::draw(self, &mut canvas, area, head);
+        self.areas
+            .buttons
+            .extend(head::draw(self, &mut canvas, area, head));
         let bottom = area.bottom().saturating_sub(1);
         let has_bottom = area.height >= 3;
         let rest = Rect {

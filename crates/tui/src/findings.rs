@@ -1,11 +1,10 @@
-//! Findings of the last minute.
+//! Findings of the last minute, and their verdict.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Diagnosis, Interval, Lost, Sum};
-use cachewise_view::evicted_by;
+use cachewise_model::{Diagnosis, Interval, Lost, Severity, Sum};
+use cachewise_view::{evicted_by, headline_text};
 
 /// Findings of a period.
 #[derive(Debug, Default)]
@@ -20,10 +19,32 @@ pub struct RecentFindings {
     pub over: Duration,
 }
 
+/// The verdict of a period, on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The findings in one sentence.
+    pub text: String,
+    /// Whether one of them is a problem.
+    pub has_problems: bool,
+}
+
+impl Headline {
+    /// The verdict of these intervals. Takes as long as summing up all their rows.
+    #[must_use]
+    pub fn of(recent: &[Arc<Interval>]) -> Headline {
+        let diagnosis = over(recent).diagnosis;
+        let mut severities = diagnosis.findings.iter().map(|finding| finding.severity);
+        Headline {
+            text: headline_text(&diagnosis),
+            has_problems: severities.any(|severity| severity == Severity::Warn),
+        }
+    }
+}
+
 /// The findings of these intervals.
 #[must_use]
-pub fn over(recent: &VecDeque<Arc<Interval>>) -> RecentFindings {
-    let mut intervals = recent.iter();
+pub fn over<'a>(recent: impl IntoIterator<Item = &'a Arc<Interval>>) -> RecentFindings {
+    let mut intervals = recent.into_iter();
     let Some(first) = intervals.next() else {
         return RecentFindings::default();
     };

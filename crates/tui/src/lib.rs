@@ -83,6 +83,7 @@ pub use bindings::{BINDINGS, Binding, Stroke, markdown, markdown_of_other_progra
 pub use columns::Column;
 pub use error::Error;
 pub use filter::Filter;
+pub use findings::Headline;
 pub use item::{Grouping, Item, Key, items};
 pub use listing::arranged;
 pub use live::{LiveOptions, live};

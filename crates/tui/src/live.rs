@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::escaped;
+use cachewise_model::{Interval, escaped};
 use ratatui::crossterm::event::Event as Input;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -13,6 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::app::App;
 use crate::error::Error;
 use crate::events::{self, Event};
+use crate::findings::Headline;
 use crate::machine::{Answer, Machine, Request, Source};
 use crate::settings::ChosenColumns;
 use crate::terminal::{self, Screen};
@@ -51,6 +52,7 @@ pub fn live(
     let pace = watch(source, app.setup.interval, &queue).map_err(start)?;
     let cancel = Arc::new(AtomicBool::new(false));
     let hands = serve(machine, Arc::clone(&cancel), &queue).map_err(start)?;
+    let judge = judge(&queue).map_err(start)?;
     let mut shown = 0;
     loop {
         screen.draw(&mut app).map_err(cannot("draw on"))?;
@@ -67,6 +69,9 @@ pub fn live(
                 Request::Step(_) | Request::Past => {}
                 request => _ = hands.send(request),
             }
+        }
+        if let Some(recent) = app.take_unjudged() {
+            let _ = judge.send(recent);
         }
         let Ok(event) = inbox.recv() else {
             return Ok(());
@@ -193,6 +198,24 @@ fn watch(
                     // After a sleep of the machine, do not catch up.
                     due = (due + interval).max(last);
                 }
+            }
+        }
+    })?;
+    Ok(sender)
+}
+
+/// The thread that finds verdicts.
+fn judge(queue: &Sender<Event>) -> std::io::Result<Sender<Vec<Arc<Interval>>>> {
+    let (sender, periods): (_, Receiver<Vec<Arc<Interval>>>) = channel();
+    let events = queue.clone();
+    events::spawn("judge", queue, move || {
+        while let Ok(recent) = periods.recv() {
+            // Only the latest is still of interest.
+            let recent = periods.try_iter().last().unwrap_or(recent);
+            let verdict = Answer::Verdict(Headline::of(&recent));
+            drop(recent);
+            if events.send(Event::Answer(verdict)).is_err() {
+                return;
             }
         }
     })?;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use cachewise_model::{FileNumber, Interval, Measured, Residency};
 
+use crate::findings::Headline;
 use crate::moment::Moment;
 use crate::settings::ChosenColumns;
 
@@ -144,6 +145,8 @@ pub enum Answer {
     Residency(Vec<(FileName, Residency)>),
     /// Command lines.
     CommandLines(Vec<(ProcessName, Measured<String>)>),
+    /// The verdict of the last minute.
+    Verdict(Headline),
     /// Result of an operation.
     Acted(Act, Result<String, String>),
 }

@@ -11,8 +11,9 @@ use ratatui::crossterm::event::KeyEvent;
 use crate::app::{App, Beat, KEPT, Position};
 use crate::error::Error;
 use crate::events;
+use crate::findings::Headline;
 use crate::live::{LiveOptions, handle, save};
-use crate::machine::{Request, SampleStep};
+use crate::machine::{Answer, Request, SampleStep};
 use crate::moment::Moment;
 use crate::terminal::{self, Screen};
 
@@ -96,6 +97,9 @@ impl<H: History> Player<H> {
                 Request::Past => self.look_back(),
                 other => rest.push(other),
             }
+        }
+        if let Some(recent) = self.app.take_unjudged() {
+            self.app.answer(Answer::Verdict(Headline::of(&recent)));
         }
         rest
     }

@@ -19,6 +19,9 @@ use crate::view_kind::ViewKind;
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
 const KEPT_ROWS: usize = 50_000;
 
+/// Time between two verdicts: each sums up all rows of a minute.
+pub(super) const VERDICTS: Duration = Duration::from_secs(5);
+
 /// Maximum length of the sparkline.
 const TRAIL: usize = 400;
 
@@ -43,7 +46,19 @@ impl App {
         let interval = Arc::new(interval);
         self.recent.push_back(Arc::clone(&interval));
         self.forget_the_old();
+        self.unjudged += interval.elapsed;
+        if self.unjudged >= VERDICTS && !self.is_held {
+            self.is_verdict_due = true;
+            self.unjudged = Duration::ZERO;
+        }
         interval
+    }
+
+    /// The intervals of a verdict that is due: [`Headline::of`](crate::Headline::of) them is the answer. It takes a while, so
+    /// that a loop has another thread do it.
+    pub fn take_unjudged(&mut self) -> Option<Vec<Arc<Interval>>> {
+        let is_due = std::mem::take(&mut self.is_verdict_due);
+        is_due.then(|| self.recent.iter().map(Arc::clone).collect())
     }
 
     /// Reports each loss once: on a busy machine it may recur in every interval. The head keeps a
@@ -76,6 +91,7 @@ impl App {
         self.trail = trail.into();
         self.position = Some(position);
         self.recent = VecDeque::from([Arc::clone(&interval)]);
+        self.is_verdict_due = true;
         self.show(interval);
     }
 
@@ -89,6 +105,7 @@ impl App {
     pub(crate) fn remember(&mut self, past: impl Iterator<Item = Arc<Interval>>) {
         self.recent = past.collect();
         self.forget_the_old();
+        self.is_verdict_due = true;
         self.refill();
     }
 
@@ -206,6 +223,10 @@ impl App {
             Answer::Residency(known) => {
                 // Only of the visible files: others would be outdated when they are shown.
                 self.residency = known.into_iter().collect();
+            }
+            Answer::Verdict(headline) => {
+                self.headline = Some(headline);
+                return;
             }
             Answer::CommandLines(known) => self.command_lines.extend(known),
             Answer::Acted(act, outcome) => {

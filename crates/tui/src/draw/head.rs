@@ -1,32 +1,76 @@
 //! The machine's numbers, the picture of its reads, and the history of what was fetched.
 
 use cachewise_model::{Count, Exactness, Measured, Reason, Value, field};
+use ratatui::crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 
 use super::canvas::Canvas;
-use crate::action::Scene;
+use crate::action::{Action, Scene};
 use crate::app::App;
+use crate::bindings::binding;
 use crate::look::{cut_path, width};
 use crate::scale::Scale;
 use cachewise_view::narrow::{bytes, plain, ratio};
 use cachewise_view::{ReadPart, bar_cells, clock, marked};
 
-/// Draws this many lines.
-pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
-    if lines == 0 {
-        return;
+/// Draws this many lines; returns the position of the verdict, and the key that shows its findings.
+pub(super) fn draw(
+    app: &App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    lines: u16,
+) -> Option<(Rect, KeyEvent)> {
+    match lines {
+        0 => return None,
+        1 => {
+            gauges(app, canvas, area, area.y);
+            return None;
+        }
+        _ => title(app, canvas, area),
     }
-    if lines == 1 {
-        return gauges(app, canvas, area, area.y);
-    }
-    title(app, canvas, area);
-    gauges(app, canvas, area, area.y + 1);
+    let has_verdict = lines >= 4;
+    let y = area.y + 1 + u16::from(has_verdict);
+    gauges(app, canvas, area, y);
     if lines >= 3 {
-        reads(app, canvas, area, area.y + 2);
+        reads(app, canvas, area, y + 1);
     }
-    if lines >= 4 {
-        fetched(app, canvas, area, area.y + 3);
+    if lines >= 5 {
+        fetched(app, canvas, area, y + 2);
     }
+    has_verdict
+        .then(|| verdict(app, canvas, area, area.y + 1))
+        .flatten()
+}
+
+/// The verdict of the last minute, or of a sample.
+fn verdict(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Option<(Rect, KeyEvent)> {
+    let look = app.setup.look;
+    let end = area.right();
+    // One sample is a moment.
+    let of = match app.setup.scene {
+        Scene::Live => "verdict: ",
+        Scene::Recording => "this sample: ",
+    };
+    let x = canvas.text(area.x, y, end, of, look.bold());
+    let Some(headline) = &app.headline else {
+        canvas.text(x, y, end, "not yet", look.dim());
+        return None;
+    };
+    let key = binding(Action::Findings)?.keys.first()?;
+    let hint = format!("{} shows them", key.shown);
+    let room = u16::try_from(width(&hint) + 2).unwrap_or(u16::MAX);
+    let has_findings = headline.has_problems || headline.text.contains(": ");
+    let has_hint = has_findings && x + room + 20 < end;
+    let style = match headline.has_problems {
+        true => look.warning().patch(look.bold()),
+        false => look.plain(),
+    };
+    let stop = if has_hint { end - room } else { end };
+    canvas.text(x, y, stop, &crate::scale::visible(&headline.text), style);
+    if has_hint {
+        canvas.right(stop, y, end, &hint, look.dim());
+    }
+    Some((Rect::new(area.x, y, area.width, 1), key.event()))
 }
 
 fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {

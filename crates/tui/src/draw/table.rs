@@ -26,7 +26,8 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let above = match details(app) {
         Some(details) => facts(app, details, canvas, area),
         None if area.height >= 4 => {
-            app.areas.buttons = tabs(app, canvas, area);
+            let tabs = tabs(app, canvas, area);
+            app.areas.buttons.extend(tabs);
             1
         }
         None => 0,

@@ -10,7 +10,9 @@ use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileNumber, FileRow, GroupNames, Interval,
     Ledger, Measured, ProcessFileUse, ProcessRow, Reason, Source, System,
 };
-use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
+use cachewise_tui::{
+    Answer, App, Headline, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind,
+};
 use cachewise_units::PageSize;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -313,6 +315,14 @@ impl View {
 
     pub fn feed(&mut self, interval: Interval) -> &mut View {
         self.app.feed(interval);
+        self.draw()
+    }
+
+    /// Finds the verdict that is due, as a thread of the loop does.
+    pub fn judge(&mut self) -> &mut View {
+        if let Some(recent) = self.app.take_unjudged() {
+            self.app.answer(Answer::Verdict(Headline::of(&recent)));
+        }
         self.draw()
     }
 

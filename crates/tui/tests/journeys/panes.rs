@@ -2,7 +2,7 @@
 
 use cachewise_model::{Ledger, Measured, Missing, Reason, Residency};
 use cachewise_tui::{Answer, BINDINGS, Request, Scene};
-use ratatui::crossterm::event::KeyCode;
+use ratatui::crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 
 use crate::hand_made::*;
 
@@ -194,4 +194,46 @@ fn intervals_that_were_not_drawn_count_for_findings() {
         view.shows("over the last 3 s") && view.shows("direct read 64.0M,"),
         "an interval that was not drawn is in the findings: {view}"
     );
+}
+
+#[test]
+fn verdict_is_above_the_numbers_and_opens_the_findings() {
+    let mut view = View::new(100, 24);
+    assert!(view.shows("verdict: not yet"), "{view}");
+    view.feed(quiet()).judge();
+    assert!(view.shows("verdict: no cache problem found"), "{view}");
+    for _ in 0..4 {
+        view.feed(direct(2 << 30)).judge();
+        assert!(view.shows("no cache problem"), "every five seconds: {view}");
+    }
+    view.feed(direct(2 << 30)).judge();
+    assert!(
+        view.shows("(direct_io)") && view.shows("f shows them"),
+        "the same words as run, doctor and the page: {view}"
+    );
+    let (x, y) = view.find("(direct_io)");
+    assert_eq!(y, 1, "below the title: {view}");
+    view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+    assert!(
+        view.shows("Findings over the last"),
+        "a click opens them: {view}"
+    );
+}
+
+#[test]
+fn verdict_of_long_names_fits_into_every_width() {
+    for width in [20, 40, 80, 200] {
+        for height in [5, 14, 16, 24] {
+            let mut view = View::new(width, height);
+            let mut interval = direct(2 << 30);
+            interval.files[2].path =
+                Measured::Exact(format!("/srv/\u{1b}[2J{}", "x".repeat(4000)).into());
+            view.feed(interval).judge();
+            assert_eq!(
+                view.shows("verdict:"),
+                height >= 16,
+                "{width}x{height}: {view}"
+            );
+        }
+    }
 }
