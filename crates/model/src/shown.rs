@@ -69,6 +69,9 @@ pub struct Shown {
     pub is_default: bool,
 }
 
+/// A field's id, and its rank.
+type Ranked = (&'static str, u8);
+
 /// A field's id, its rank, and its places.
 type Entry = (&'static str, u8, &'static [TablePlace]);
 
@@ -96,7 +99,7 @@ const LEDGER: [Entry; 11] = [
 ];
 
 /// Default columns of a screen, with their ranks: the parts of reads, what they cost, and the waits for it.
-const READS: [(&str, u8); 7] = [
+const READS: [Ranked; 7] = [
     ("read_requested_pages", 3),
     ("read_cached_pages", 5),
     ("readahead_hit_pages", 6),
@@ -107,7 +110,7 @@ const READS: [(&str, u8); 7] = [
 ];
 
 /// Columns of all parts that a screen offers beside them.
-const OFFERED: [(&str, u8); 7] = [
+const OFFERED: [Ranked; 7] = [
     ("reuse_ratio", 7),
     ("fault_requests", 8),
     ("write_bytes", 9),
@@ -137,7 +140,7 @@ impl Part {
 
     /// The columns that a screen offers: the default ones and others.
     fn columns_of_screens(self) -> Vec<Shown> {
-        let (before, after): (&[(&str, u8)], &[(&str, u8)]) = match self {
+        let (before, after): (&[Ranked], &[Ranked]) = match self {
             Part::Process => (&[("pid", 1)], &[("cpu_seconds", 13), ("group_name", 14)]),
             Part::File => (&[], &[("file_size_bytes", 13)]),
             Part::Cgroup => (

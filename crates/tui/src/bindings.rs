@@ -8,7 +8,7 @@ use crate::view_kind::ViewKind;
 /// A key.
 #[derive(Debug, Clone, Copy)]
 pub struct Stroke {
-    /// The key as text.
+    /// Its text.
     pub shown: &'static str,
     /// Programs in which it does the same; empty if it is a key of this program only.
     pub known_from: &'static str,
@@ -140,7 +140,7 @@ bindings! {
     Rows: Action::SortTime, ["T" from "htop, top"], "by time", "sorts by the time that tasks waited";
     Rows: Action::Reverse, ["r", "I" from "htop", "R" from "top"], "reverse", "turns the order round";
     Rows: Action::Columns, ["F2" from "htop", "F" from "top"], "columns", "chooses the columns, and saves the choice";
-    Rows: Action::Filter, ["/" from "k9s, below", "F4" from "htop", "\\" from "htop"], "filter", "only rows with this text; re:REGEX, glob:PATTERN; Esc clears";
+    Rows: Action::Filter, ["/" from "k9s, below", "F4" from "htop", "\\" from "htop"], "filter", "only rows that show this text; re:REGEX, glob:PATTERN; Esc clears";
     Rows: Action::Active, ["o", "i" from "top"], "active", "only rows that did something, or all";
     Rows: Action::Tree, ["t" from "htop", "F5" from "htop", "V" from "top"], "tree", "tree of groups, directories or processes, with sums";
     Rows: Action::Group, ["u"], "group", "processes by command, by unit, by container, or each, with sums";

@@ -38,7 +38,7 @@ pub enum Key {
     Unattributed,
 }
 
-/// What the processes of a group have in common.
+/// The name that the processes of a group share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grouping {
     /// The program's name.

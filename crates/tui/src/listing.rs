@@ -41,7 +41,7 @@ pub struct Listing {
     pub only_active: bool,
     /// Whether it is a tree.
     pub is_tree: bool,
-    /// What its processes are grouped by.
+    /// The name by which its processes are grouped.
     pub grouping: Option<Grouping>,
     /// Whether processes that have ended share a line for each command. For a screen: rows that are written are all there.
     pub folds_ended: bool,

@@ -65,7 +65,10 @@ pub fn live(
                     screen.draw(&mut app).map_err(cannot("draw on"))?;
                 }
                 Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
-                Request::Save(columns) => save(&mut app, &columns),
+                Request::Save(columns) => {
+                    save(&mut app, &columns);
+                    screen.draw(&mut app).map_err(cannot("draw on"))?;
+                }
                 Request::Step(_) | Request::Past => {}
                 request => _ = hands.send(request),
             }

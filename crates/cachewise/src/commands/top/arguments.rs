@@ -49,7 +49,7 @@ pub struct Top {
     /// [default: bytes read from disk (FETCHED), then seconds waited for them (WAITED), then requested pages].
     #[arg(short, long, value_name = "COLUMN", value_parser = parse_column)]
     pub sort: Option<Name>,
-    /// Show only rows with this text in their names; also re:REGEX, glob:PATTERN.
+    /// Show only rows with this text in their names, on the screen in names that it shows; also re:REGEX, glob:PATTERN.
     #[arg(short, long, value_name = "TEXT", value_parser = Filter::new)]
     pub filter: Option<Filter>,
     #[command(flatten)]
