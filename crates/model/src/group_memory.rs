@@ -109,21 +109,20 @@ impl Interval {
         }
     }
 
-    /// Page cache that all readers of a file can keep: that of the reader with the least room. Unknown if uses are not
-    /// kept and no group is certain to be a reader.
+    /// Page cache that all readers of a file can keep: that of the reader with the least room. Unknown if no group is
+    /// certain to be a reader.
     #[must_use]
     pub fn room_for_file(&self, file: usize) -> Room<'_> {
         let readers = self.reader_groups(file).into_iter();
-        let has_groups = self.uses.is_empty() && !self.cgroups.is_empty();
         readers
             .map(|group| self.room_of(group))
             .reduce(tighter)
-            .unwrap_or_else(|| match has_groups {
-                true => Room {
+            .unwrap_or_else(|| match self.cgroups.is_empty() {
+                true => self.room_of_machine(),
+                false => Room {
                     bytes: Measured::unknown(Reason::ReadersNotKept),
                     limited: None,
                 },
-                false => self.room_of_machine(),
             })
     }
 

@@ -1,5 +1,7 @@
 //! Arguments of `cachewise top`.
 
+use std::io::IsTerminal;
+
 use cachewise_model::Field;
 use cachewise_tui::{Filter, ViewKind};
 use cachewise_units::Period;
@@ -13,7 +15,7 @@ use crate::selection::Selection;
 #[command(
     after_help = "On a terminal, ? shows the keys. With -b, or if standard output is no terminal, top writes rows for each \
     interval: counts of the interval, in pages, which can be summed up; ELAPSED is its length. Ctrl-C ends with the \
-    current interval.\n\n\
+    current interval. A pipe, a file and -o have all columns that the screen offers.\n\n\
     -o openmetrics writes one exposition at the end, for the whole time: processes by program name, files by file \
     system, to keep labels few.\n\n\
     Examples:\n  \
@@ -115,6 +117,12 @@ fn parse_column(text: &str) -> Result<Name, String> {
 }
 
 impl Top {
+    /// Whether rows are a table on a terminal, and not for another program.
+    pub fn is_table_on_terminal(&self) -> bool {
+        let has_format = self.output.output.is_some() || self.output.json;
+        !has_format && std::io::stdout().is_terminal()
+    }
+
     /// Time between screens or rows.
     pub fn pace(&self) -> Period {
         self.delay.or(self.interval).unwrap_or(Period::SECOND)

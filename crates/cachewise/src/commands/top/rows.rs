@@ -31,8 +31,8 @@ pub fn row_of_unknowns(kind: ViewKind, interval: &Interval, missing: Missing) ->
     row
 }
 
-/// The columns of `--columns`, or those of the screen with the time before them. Checks that such
-/// rows have the column to sort by.
+/// The columns of `--columns`, or those of the screen with the time before them: the default ones in a
+/// table on a terminal, all that it offers elsewhere. Checks that such rows have the column to sort by.
 pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
     let like = kind_of_row(kind);
     if let Some(sort) = arguments.sort {
@@ -40,7 +40,10 @@ pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
     }
     let Some(list) = &arguments.columns else {
         let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
-        let mut columns = kind.default_fields();
+        let mut columns = match arguments.is_table_on_terminal() {
+            true => kind.default_fields(),
+            false => kind.columns().iter().map(|column| column.field).collect(),
+        };
         // Rows have room for the parts of a name; the name of the row stays last.
         let label = arguments.labels.label.as_ref().map(|_| "label");
         let names = NAMES.into_iter().chain(label).filter_map(field);
