@@ -119,7 +119,7 @@ fn parse_column(text: &str) -> Result<Name, String> {
 impl Top {
     /// Whether rows are a table on a terminal, and not for another program.
     pub fn is_table_on_terminal(&self) -> bool {
-        let has_format = self.output.output.is_some() || self.output.json;
+        let has_format = !self.output.output.is_empty() || self.output.json;
         !has_format && std::io::stdout().is_terminal()
     }
 
