@@ -33,14 +33,16 @@ impl<'a> RowOrder<'a> {
         reverse: bool,
         row: impl Fn(&'a Node) -> Option<&'a Row>,
     ) -> RowOrder<'a> {
-        let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
+        // Rows that are equal by the requested field are so by the same field again.
+        let usual = ORDER
+            .map(|id| field(id).filter(|usual| Some(usual.id) != field_of_order.map(|of| of.id)));
         let key = |field: Option<&Field>, node: &'a Node| match (field, row(node)) {
             (Some(field), Some(row)) => sorted(field, row, node),
             _ => Sorted::Missing,
         };
         let keys = field_of_order.map(|of| {
             let keys = nodes.iter().map(|node| {
-                let then = std::array::from_fn(|place| key(usual.get(place).copied(), node));
+                let then = std::array::from_fn(|place| key(usual[place], node));
                 (key(Some(of), node), then)
             });
             keys.collect()
