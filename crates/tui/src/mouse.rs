@@ -53,6 +53,14 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) {
+        // A click is no letter of a line, and no answer.
+        let last = self.panes.last();
+        if matches!(
+            last,
+            Some(Pane::Filter { .. } | Pane::Line(_) | Pane::Confirm { .. })
+        ) {
+            return;
+        }
         if let Some(key) = self.areas.button(column, row) {
             return self.key(key);
         }

@@ -162,7 +162,14 @@ impl App {
             Some(Action::HalfPageUp) => *scroll = scroll.saturating_sub(page / 2),
             Some(Action::First | Action::FirstSample) => *scroll = 0,
             Some(Action::Last | Action::LastSample) => *scroll = usize::MAX / 2,
-            Some(Action::Close | Action::Quit | Action::Help | Action::Findings) => {
+            Some(
+                Action::Close
+                | Action::Quit
+                | Action::Help
+                | Action::FoldOrHelp
+                | Action::Findings
+                | Action::Evictions,
+            ) => {
                 self.panes.pop();
             }
             _ => {}

@@ -210,3 +210,23 @@ fn click_on_a_message_closes_it() {
         "{view}"
     );
 }
+
+#[test]
+fn clicks_are_no_letters_and_no_answers() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1));
+    let (x, y) = view.find("3 cgroups");
+    for keys in ["/", ":", "2e"] {
+        view.text(keys);
+        view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+        assert!(
+            !view.shows("/3") && !view.shows(":3") && !view.shows("[3 cgroups]"),
+            "after {keys}: {view}"
+        );
+        assert!(
+            keys != "2e" || view.shows("y/N"),
+            "a question stays: {view}"
+        );
+        view.code(KeyCode::Esc);
+    }
+}
