@@ -92,6 +92,11 @@ impl Ledger {
         }
     }
 
+    /// Whether every counter is exact.
+    pub(crate) fn has_no_marks(&self) -> bool {
+        self.marks.is_empty()
+    }
+
     /// One counter as it was put in, without what follows from the others: what a recording keeps, so that
     /// ledgers read back add up as these do.
     #[must_use]
