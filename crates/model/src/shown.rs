@@ -83,7 +83,7 @@ const RUN: &[TablePlace] = &[TablePlace::Run];
 const NOT_RECORDED: &[TablePlace] = &[TablePlace::Run, TablePlace::Page];
 
 /// Columns of all parts but on screens: the counters.
-const LEDGER: [Entry; 11] = [
+const LEDGER: [Entry; 12] = [
     ("read_requested_pages", 2, EVERYWHERE),
     ("reuse_ratio", 1, EVERYWHERE),
     ("read_missed_pages", 0, EVERYWHERE),
@@ -91,6 +91,7 @@ const LEDGER: [Entry; 11] = [
     ("direct_bytes", 3, EVERYWHERE),
     // A run has the bytes read from devices.
     ("fetched_bytes", 4, OVER_TIME),
+    ("waited_seconds", 5, PAGE),
     ("fault_requests", 7, EVERYWHERE),
     ("fault_miss_pages", 12, RUN),
     ("write_bytes", 9, EVERYWHERE),
@@ -321,7 +322,7 @@ mod tests {
         );
         assert_eq!(
             headers(Part::Process, TablePlace::Page),
-            "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU NAME CGROUP",
+            "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED WAITED FAULTS WRITTEN DIRTIES EVICTED CPU NAME CGROUP",
             "a page has room, but no second line of heads"
         );
     }

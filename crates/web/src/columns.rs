@@ -97,7 +97,7 @@ impl Table {
 }
 
 /// Columns by the names that people have for them.
-const HEADERS: [(&str, &str); 24] = [
+const HEADERS: [(&str, &str); 25] = [
     ("pid", "PID"),
     ("command", "Command"),
     ("path", "Path"),
@@ -108,6 +108,7 @@ const HEADERS: [(&str, &str); 24] = [
     ("readahead_hit_pages", "Read ahead"),
     ("direct_bytes", "Direct"),
     ("fetched_bytes", "Fetched"),
+    ("waited_seconds", "Waited"),
     ("fault_requests", "Faults"),
     ("write_bytes", "Written"),
     ("dirtied_pages", "Dirtied"),
