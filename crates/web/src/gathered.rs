@@ -137,7 +137,6 @@ impl Gathered {
         let Some(tick) = self.pending.take() else {
             return;
         };
-        let point = events::point(&tick).to_string();
         self.history.add(&tick);
         self.keep(tick);
         let mut length: Duration = self.window.iter().map(|tick| tick.elapsed).sum();
@@ -150,6 +149,7 @@ impl Gathered {
         if self.events.receiver_count() > 0 {
             let findings = self.findings().clone();
             if let Some(tick) = self.window.back() {
+                let point = events::point(tick).to_string();
                 // The last client may have gone just now.
                 let event = events::event(tick, &point, &findings, self.exactness(), self.lost());
                 let _ = self.events.send(event.into());

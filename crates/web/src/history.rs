@@ -44,7 +44,7 @@ struct Slot {
     end: Duration,
     length: Duration,
     /// As JSON.
-    point: String,
+    point: Arc<str>,
 }
 
 impl Slot {
@@ -54,26 +54,28 @@ impl Slot {
 }
 
 impl Level {
-    /// Adds an interval that ends at `end`; returns the slot that it fills.
+    /// Adds an interval that ends at `end`, with its point if that is known; returns the slot that it fills.
     fn add(
         &mut self,
-        interval: Interval,
+        (interval, point): (Interval, Option<Arc<str>>),
         end: Duration,
         (length, kept): (Duration, Duration),
-    ) -> Option<Interval> {
+    ) -> Option<(Interval, Option<Arc<str>>)> {
         // An interval takes a little more or less than its length.
         let slack = interval.elapsed.min(length).mul_f64(0.5);
+        let point = point.filter(|_| self.open.is_none());
         append(&mut self.open, interval);
         let full = self.open.take_if(|open| open.elapsed + slack > length)?;
+        let point = point.unwrap_or_else(|| events::point(&full).to_string().into());
         self.slots.push_back(Slot {
             end,
             length: full.elapsed,
-            point: events::point(&full).to_string(),
+            point: point.clone(),
         });
         while self.slots.front().is_some_and(|slot| slot.end + kept < end) {
             self.slots.pop_front();
         }
-        Some(full)
+        Some((full, Some(point)))
     }
 }
 
@@ -81,7 +83,7 @@ impl History {
     /// Adds a tick.
     pub(crate) fn add(&mut self, tick: &Interval) {
         self.end += tick.elapsed;
-        let mut full = Some(of_machine(tick));
+        let mut full = Some((of_machine(tick), None));
         for (level, lengths) in self.levels.iter_mut().zip(LEVELS) {
             let Some(interval) = full else { return };
             full = level.add(interval, self.end, lengths);
