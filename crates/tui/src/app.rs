@@ -14,7 +14,6 @@ mod lines;
 mod requests;
 
 pub(crate) use intervals::KEPT;
-use intervals::VERDICTS;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use cachewise_view::ReadPart;
 
 use crate::areas::Areas;
 use crate::filter::Filter;
-use crate::findings::Headline;
+use crate::findings::{Headline, VERDICTS};
 use crate::listing::Listing;
 use crate::machine::{Act, FileName, ProcessName, Request};
 use crate::pane::Pane;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use cachewise_model::{Diagnosis, Interval, Lost, Severity, Sum};
 use cachewise_view::{evicted_by, headline_text};
 
+/// Time between two verdicts: each sums up all rows of a minute.
+pub(crate) const VERDICTS: Duration = Duration::from_secs(5);
+
 /// Findings of a period.
 #[derive(Debug, Default)]
 pub struct RecentFindings {

@@ -19,9 +19,6 @@ use crate::view_kind::ViewKind;
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
 const KEPT_ROWS: usize = 50_000;
 
-/// Time between two verdicts: each sums up all rows of a minute.
-pub(super) const VERDICTS: Duration = Duration::from_secs(5);
-
 /// Maximum length of the sparkline.
 const TRAIL: usize = 400;
 
@@ -47,7 +44,7 @@ impl App {
         self.recent.push_back(Arc::clone(&interval));
         self.forget_the_old();
         self.unjudged += interval.elapsed;
-        if self.unjudged >= VERDICTS && !self.is_held {
+        if self.unjudged >= findings::VERDICTS && !self.is_held {
             self.is_verdict_due = true;
             self.unjudged = Duration::ZERO;
         }

@@ -25,10 +25,10 @@ const MOST_BYTES: u64 = 300 << 10;
 pub fn trials() -> Vec<Trial> {
     vec![
         needs_root("runs_on_a_terminal", || {
-            made(|scratch, to| cast::cold_warm_direct(scratch, to));
+            made(cast::cold_warm_direct);
         }),
         needs_root("thrashing_group_in_top_and_on_the_page", || {
-            made(|scratch, to| thrashing::shown(scratch, to));
+            made(thrashing::shown);
         }),
         needs_root("curve_of_a_memory_size", || made(curve)),
         plain("other_tools_beside", || made(|_, to| comparison::drawn(to))),
