@@ -106,11 +106,23 @@ fn explains(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
         (dirty_backlog::ID, waits::THROTTLE) => true,
         // The machine as a whole, where one of its groups is the cause.
         (memory, other) if MEMORY.contains(&memory) && MEMORY.contains(&other) => {
-            finding.subject.is_none()
+            finding.subject.is_none() || share_limit(interval, head, finding)
         }
         (_, who_misses::ID) => reads_for(interval, head, finding),
         _ => false,
     }
+}
+
+/// Whether one is about a control group and the other about one above it, and the same limit holds for both.
+fn share_limit(interval: &Interval, head: &Finding, finding: &Finding) -> bool {
+    let (Some(one), Some(other)) = (group_of(head), group_of(finding)) else {
+        return false;
+    };
+    let limit = |group| {
+        let limited = interval.limited_group(group)?;
+        limited.path.as_ref().known()
+    };
+    (holds(one, other) || holds(other, one)) && limit(one).is_some() && limit(one) == limit(other)
 }
 
 fn is_stream(interval: &Interval, finding: &Finding) -> bool {
@@ -361,6 +373,20 @@ mod tests {
         );
         assert_eq!(found[0].cost_bytes, Some(500_000 << 12), "its bytes");
         assert!(!found[0].verify.is_empty(), "how to verify the fix");
+    }
+
+    #[test]
+    fn groups_under_one_limit_have_one_finding() {
+        let mut interval = thrashing(&[]);
+        interval.processes[0].cgroup = Measured::Exact("/shop/db".into());
+        interval.cgroups[0].path = Measured::Exact("/shop/db".into());
+        let mut above = sample::group("/shop", 400_000);
+        above.system.memory_limit_bytes = interval.cgroups[0].system.memory_limit_bytes;
+        interval.cgroups[0].system.memory_limit_bytes =
+            Measured::not_offered(crate::Reason::NoOwnLimit);
+        interval.cgroups.push(above);
+        let found = diagnose(&interval);
+        assert_eq!(found.len(), 1, "one cause: {found:#?}");
     }
 
     #[test]

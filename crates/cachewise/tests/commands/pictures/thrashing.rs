@@ -75,6 +75,7 @@ fn on_the_page(to: &Path) {
         "the group is found",
         "document.body.innerText.includes('raise the memory limit of control group') || null",
     );
+    browser.click("#windows button[data-window='60']");
     browser.until(
         "points come",
         "cachewise.charts.points.length >= 20 || null",
