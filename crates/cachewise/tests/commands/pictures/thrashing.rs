@@ -80,6 +80,7 @@ fn on_the_page(to: &Path) {
         "points come",
         "cachewise.charts.points.length >= 20 || null",
     );
+    browser.value("scrollTo(0, 0)");
     take(&mut browser, to, "page.webp", None);
     let map = browser.value(
         "(() => { const box = document.getElementById('map').closest('section').getBoundingClientRect(); \
