@@ -11,7 +11,7 @@ pub enum Tables {
     Fitted,
     /// For a pipe or a file: all columns, whole names.
     Whole,
-    /// As [`Whole`](Tables::Whole), in lines that [`crate::Markdown`] takes.
+    /// All columns and whole names, in the lines that [`crate::Markdown`] takes.
     Markdown,
 }
 

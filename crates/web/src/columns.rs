@@ -131,7 +131,7 @@ pub(crate) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usi
     greatest_of(rows, by, most, |row| row)
 }
 
-/// As [`greatest`], of what has a row.
+/// Returns those of `all` whose rows [`greatest`] would return.
 pub(crate) fn greatest_of<T>(
     all: impl Iterator<Item = T>,
     by: &[&Field],

@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::broadcast;
 
 use crate::events;
-use crate::history::History;
+use crate::history::{History, append, of_machine};
 use crate::metrics::{Culprits, Devices, Groups};
 use crate::options::Options;
 use crate::source::{Machine, Watching};
@@ -124,7 +124,7 @@ impl Gathered {
         interval.evictions.truncate(MOST_ROWS);
         self.groups.add(&interval.cgroups);
         self.devices.add(&interval.devices);
-        append(&mut self.totals, without_parts(&interval));
+        append(&mut self.totals, of_machine(&interval));
         append(&mut self.pending, interval);
         Ok(())
     }
@@ -319,26 +319,6 @@ fn keep_uses(uses: &mut Vec<ProcessFileUse>) {
         uses.truncate(MOST_USES);
     }
     uses.shrink_to_fit();
-}
-
-/// Returns an interval without processes, files, devices and control groups: the machine's counters only.
-fn without_parts(interval: &Interval) -> Interval {
-    Interval {
-        elapsed: interval.elapsed,
-        ledger: interval.ledger.clone(),
-        system: interval.system.clone(),
-        device_read_bytes: interval.device_read_bytes,
-        device_write_bytes: interval.device_write_bytes,
-        lost: interval.lost.clone(),
-        ..Interval::new(Arc::clone(&interval.source), interval.time.clone())
-    }
-}
-
-fn append(sum: &mut Option<Interval>, later: Interval) {
-    match sum {
-        Some(sum) => sum.append(later),
-        None => *sum = Some(later),
-    }
 }
 
 #[cfg(test)]

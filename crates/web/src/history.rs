@@ -40,10 +40,10 @@ struct Level {
 /// A point of the charts.
 #[derive(Debug)]
 struct Slot {
-    /// As [`History::end`].
+    /// Watched time up to its end.
     end: Duration,
     length: Duration,
-    /// As JSON.
+    /// The JSON text of the point.
     point: Arc<str>,
 }
 
@@ -116,8 +116,8 @@ impl History {
     }
 }
 
-/// The machine's own counters of a tick.
-fn of_machine(tick: &Interval) -> Interval {
+/// An interval without processes, files, devices and control groups: the machine's own counters.
+pub(crate) fn of_machine(tick: &Interval) -> Interval {
     Interval {
         elapsed: tick.elapsed,
         ledger: tick.ledger.clone(),
@@ -129,7 +129,8 @@ fn of_machine(tick: &Interval) -> Interval {
     }
 }
 
-fn append(sum: &mut Option<Interval>, later: Interval) {
+/// Adds an interval to those before it.
+pub(crate) fn append(sum: &mut Option<Interval>, later: Interval) {
     match sum {
         Some(sum) => sum.append(later),
         None => *sum = Some(later),

@@ -79,8 +79,8 @@ impl Survey {
         self.ask(Ask::Cache).await
     }
 
-    /// As [`Survey::cache`], but an error where a census takes longer than [`PATIENCE`]; it goes on, and the next request
-    /// has it.
+    /// Returns the files in the page cache by directory. A census that takes longer than [`PATIENCE`] is an error here; it
+    /// goes on, and the next request gets its result.
     pub(crate) async fn cache_soon(&self) -> Result<Arc<CacheTree>, String> {
         timeout(PATIENCE, self.cache()).await.unwrap_or_else(|_| {
             Err("the census of the page cache is being taken; without JavaScript, load the page again".into())

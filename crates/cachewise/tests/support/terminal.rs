@@ -54,10 +54,14 @@ impl OnTerminal {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 let bytes = &bytes[..read];
-                let mut kept = kept.lock().expect("nobody panics with it");
+                let mut kept = kept
+                    .lock()
+                    .expect("no thread panics while it holds the lock");
                 kept.push((started.elapsed(), bytes.to_vec()));
                 drop(kept);
-                seen.lock().expect("nobody panics with it").process(bytes);
+                seen.lock()
+                    .expect("no thread panics while it holds the lock")
+                    .process(bytes);
             }
         });
         OnTerminal {
@@ -73,20 +77,26 @@ impl OnTerminal {
     pub fn text(&self) -> String {
         self.screen
             .lock()
-            .expect("nobody panics with it")
+            .expect("no thread panics while it holds the lock")
             .screen()
             .contents()
     }
 
     /// The screen as it is now.
     pub fn screen(&self) -> vt100::Screen {
-        let screen = self.screen.lock().expect("nobody panics with it");
+        let screen = self
+            .screen
+            .lock()
+            .expect("no thread panics while it holds the lock");
         screen.screen().clone()
     }
 
     /// All that it wrote so far.
     pub fn written(&self) -> Written {
-        self.written.lock().expect("nobody panics with it").clone()
+        self.written
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 
     /// Waits until nothing more comes.

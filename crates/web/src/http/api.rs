@@ -1,5 +1,6 @@
 //! The JSON under `/api/v1`. `schema` describes it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -23,6 +24,14 @@ use crate::history::COARSE;
 
 pub(super) fn bad(why: impl ToString) -> Response {
     problem(StatusCode::BAD_REQUEST, why.to_string())
+}
+
+/// An answer, or the reason why there is none now.
+pub(super) fn answered(answer: Result<impl Display, String>) -> Response {
+    match answer {
+        Ok(json) => document(StatusCode::OK, &json),
+        Err(error) => not_now(error),
+    }
 }
 
 pub(super) fn not_now(why: String) -> Response {
@@ -148,10 +157,7 @@ pub(super) async fn evictions(
         }
         json
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 fn set_missing(json: &mut Json, members: &[&str], missing: Missing) {
@@ -181,10 +187,7 @@ pub(super) async fn interval(
         json["lost"] = lost_json(&interval.lost);
         json
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 /// The machine's numbers since the start: what the metrics are, at this moment.
@@ -201,10 +204,7 @@ pub(super) async fn totals(State(site): State<Site>, asked: QueryResult<NoQuery>
         json["lost"] = lost_json(gathered.lost());
         Ok::<Json, String>(json)
     });
-    match answer.await.and_then(|answer| answer) {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await.and_then(|answer| answer))
 }
 
 /// The points of the charts so far.
@@ -227,10 +227,7 @@ pub(super) async fn history(
         json["longest_point_seconds"] = COARSE.max(gathered.options.interval).as_secs_f64().into();
         with_member(&json, "points", &gathered.history.points(time))
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 /// The findings of the last minute.
@@ -245,10 +242,7 @@ pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuer
         }
         json
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 /// Facts about the machine and this server.
@@ -270,10 +264,7 @@ pub(super) async fn machine(State(site): State<Site>, asked: QueryResult<NoQuery
         json["names_all"] = (gathered.options.names == crate::Names::All).into();
         json
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 /// A directory of the census.

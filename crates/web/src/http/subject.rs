@@ -1,12 +1,10 @@
 //! `/api/v1/subject`: one process, file, group or device; `/api/v1/tables`: the tables of the page over a longer time.
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value as Json, json};
 
-use super::answer::document;
-use super::api::{bad, not_now, over};
+use super::api::{answered, bad, over};
 use super::query::{IntervalQuery, QueryResult, SubjectQuery, time};
 use super::site::Site;
 use crate::events;
@@ -42,10 +40,7 @@ pub(super) async fn subject(
         }
         Ok::<Json, String>(json)
     });
-    match answer.await.and_then(|answer| answer) {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await.and_then(|answer| answer))
 }
 
 /// The tables of the page over the requested time.
@@ -69,10 +64,7 @@ pub(super) async fn tables(
         events::tables(&interval, &mut json);
         json
     });
-    match answer.await {
-        Ok(json) => document(StatusCode::OK, &json),
-        Err(error) => not_now(error),
-    }
+    answered(answer.await)
 }
 
 fn merge(json: &mut Json, members: Json) {
