@@ -4,6 +4,7 @@ pub mod fail_if;
 mod flame;
 mod labels;
 mod output;
+mod path_list;
 mod rate;
 mod select;
 
@@ -13,5 +14,6 @@ pub use output::{
     Color, Columns, Output, drop_columns, file_columns, parse_columns, parse_pid, report_columns,
     system_columns,
 };
+pub use path_list::{PathList, SeparatedPathList};
 pub use rate::parse_rate;
 pub use select::Select;

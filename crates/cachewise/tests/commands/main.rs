@@ -30,6 +30,7 @@ mod names;
 mod nothing_left;
 mod order;
 mod output;
+mod path_lists;
 mod pictures;
 mod pid_namespace;
 mod process_limit;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         nothing_left,
         order,
         output,
+        path_lists,
         pictures,
         pid_namespace,
         process_limit,

@@ -187,15 +187,8 @@ pub const TOOLS: [Tool; 6] = [
                 &["-h"],
                 How::Not("a file with several names is counted once"),
             ),
-            valued(
-                &["-b"],
-                "FILE",
-                How::Not("use xargs -d '\\n' -a FILE cachewise files"),
-            ),
-            taken(
-                &["-0"],
-                How::Not("belongs to -b; use xargs -0 -a FILE cachewise files"),
-            ),
+            valued(&["-b"], "FILE", How::Value("--files-from")),
+            taken(&["-0"], How::Same),
             valued(
                 &["-o"],
                 "kv",

@@ -313,6 +313,9 @@ mod tests {
                 if matches!(taken.how, How::Made(..)) && tool.name == "vmtouch" {
                     arguments.push("-t".into());
                 }
+                if taken.names == ["-0"] {
+                    arguments.extend(["-b", "list"].map(OsString::from));
+                }
                 let takes_paths = ["files", "warm", "evict"].contains(&tool.command)
                     && taken.value != Some("PID");
                 if takes_paths {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::acting::Target;
+use crate::options::SeparatedPathList;
 
 /// `cachewise evict`.
 #[derive(Debug, Args)]
@@ -20,8 +21,10 @@ use crate::acting::Target;
 )]
 pub struct Evict {
     /// Files and directories to evict.
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "files_from")]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub list: SeparatedPathList,
     /// Write dirty pages back first, and wait until they are on the disk.
     #[arg(long)]
     pub sync: bool,

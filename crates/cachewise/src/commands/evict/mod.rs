@@ -29,7 +29,9 @@ struct Done {
 }
 
 /// Evicts all of them, and shows what was resident before and after.
-pub fn evict(arguments: &Evict) -> Result<ExitCode> {
+pub fn evict(mut arguments: Evict) -> Result<ExitCode> {
+    arguments.list.add_to(&mut arguments.paths)?;
+    let arguments = &arguments;
     let target = &arguments.target;
     let mut show = open(target, &arguments.paths)?;
     let interrupt = Interrupt::catch()?;

@@ -6,7 +6,9 @@ use cachewise_model::Field;
 use cachewise_units::Period;
 use clap::Args;
 
-use crate::options::{Columns, LabelFile, Output, Select, file_columns, parse_pid};
+use crate::options::{
+    Columns, LabelFile, Output, Select, SeparatedPathList, file_columns, parse_pid,
+};
 use crate::selection::Named;
 
 const USAGE: &str = "cachewise files [OPTIONS] PATH...
@@ -36,18 +38,20 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
 )]
 pub struct Files {
     /// Files and directories; directories are walked.
-    #[arg(value_name = "PATH", required_unless_present_any = ["all", "pid", "evicted", "cgroup", "unit", "container", "program"])]
+    #[arg(value_name = "PATH", required_unless_present_any = ["files_from", "all", "pid", "evicted", "cgroup", "unit", "container", "program"])]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub list: SeparatedPathList,
     /// Show every file of the machine that has pages in the cache.
-    #[arg(short, long, conflicts_with_all = ["paths", "pid", "cgroup", "unit", "container", "program"])]
+    #[arg(short, long, conflicts_with_all = ["paths", "files_from", "pid", "cgroup", "unit", "container", "program"])]
     pub all: bool,
     /// Show the files that this process has open or mapped; repeat for more processes.
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with = "paths")]
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with_all = ["paths", "files_from"])]
     pub pid: Vec<u32>,
     #[command(flatten)]
     pub named: Named,
     /// Show the files of the machine that were fully evicted: no page is resident, but evicted pages are remembered.
-    #[arg(long, conflicts_with_all = ["paths", "pid", "cgroup", "unit", "container", "program", "only_cached", "fail_below"])]
+    #[arg(long, conflicts_with_all = ["paths", "files_from", "pid", "cgroup", "unit", "container", "program", "only_cached", "fail_below"])]
     pub evicted: bool,
     /// Name the process that evicted most of each file, from a recording made meanwhile by `cachewise record`.
     #[arg(long, value_name = "RECORDING", requires = "evicted")]

@@ -48,6 +48,7 @@ pub use unknown::unknown_reason;
 
 /// Shows them once, or again and again.
 pub fn files(mut arguments: Files) -> Result<ExitCode> {
+    arguments.list.add_to(&mut arguments.paths)?;
     if arguments.named.option().is_some() {
         if !arguments.paths.is_empty() {
             bail!(

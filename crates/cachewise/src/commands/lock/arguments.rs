@@ -6,6 +6,7 @@ use cachewise_units::{Bytes, Period};
 use clap::Args;
 
 use crate::acting::Target;
+use crate::options::SeparatedPathList;
 
 const LOCK_USAGE: &str = "cachewise lock [OPTIONS] <PATH>...
        cachewise lock [OPTIONS] --follow";
@@ -28,13 +29,15 @@ const LOCK_USAGE: &str = "cachewise lock [OPTIONS] <PATH>...
 )]
 pub struct Lock {
     /// Files and directories to lock.
-    #[arg(value_name = "PATH", required_unless_present = "follow")]
+    #[arg(value_name = "PATH", required_unless_present_any = ["files_from", "follow"])]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub list: SeparatedPathList,
     /// Lock only resident pages, and read nothing.
     #[arg(long)]
     pub resident: bool,
     /// Lock the executables and libraries of running processes, and scan again after each --period.
-    #[arg(long, conflicts_with_all = ["paths", "range", "resident", "one_file_system", "threads"])]
+    #[arg(long, conflicts_with_all = ["paths", "files_from", "range", "resident", "one_file_system", "threads"])]
     pub follow: bool,
     // These conflict with PATH, which means that they need --follow: clap ignores `requires` of an option with conflicts.
     /// Time between scans, in seconds or with a unit, with --follow.
@@ -42,7 +45,7 @@ pub struct Lock {
         long,
         value_name = "INTERVAL",
         default_value = "60",
-        conflicts_with = "paths"
+        conflicts_with_all = ["paths", "files_from"]
     )]
     pub period: Period,
     /// Omit larger files, in bytes or with a unit, with --follow.
@@ -50,7 +53,7 @@ pub struct Lock {
         long,
         value_name = "BYTES",
         default_value = "32M",
-        conflicts_with = "paths"
+        conflicts_with_all = ["paths", "files_from"]
     )]
     pub max_file: Bytes,
     /// Maximum to lock, as the sum of whole file sizes, in bytes or with a unit, with --follow.
@@ -58,11 +61,11 @@ pub struct Lock {
         long,
         value_name = "BYTES",
         default_value = "512M",
-        conflicts_with = "paths"
+        conflicts_with_all = ["paths", "files_from"]
     )]
     pub max_total: Bytes,
     /// Save the paths of locked files here, and lock them first at the next start, with --follow.
-    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
     pub dump: Option<PathBuf>,
     /// Lock even if memory, or the limit of a control group, is too small.
     #[arg(long)]

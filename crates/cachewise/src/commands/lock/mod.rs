@@ -75,7 +75,9 @@ impl Refused {
 }
 
 /// Locks them, shows what is locked, and waits to be ended.
-pub fn lock(arguments: &Lock) -> Result<ExitCode> {
+pub fn lock(mut arguments: Lock) -> Result<ExitCode> {
+    arguments.list.add_to(&mut arguments.paths)?;
+    let arguments = &arguments;
     if arguments.follow {
         return follow::follow(arguments);
     }

@@ -6,7 +6,7 @@ use cachewise_residency::order::{Mode, PlanOptions};
 use cachewise_units::Bytes;
 use clap::{Args, ValueEnum};
 
-use crate::options::{Columns, Output, Select, file_columns};
+use crate::options::{Columns, Output, PathList, Select, file_columns};
 
 /// `cachewise order`.
 #[derive(Debug, Args)]
@@ -24,9 +24,11 @@ use crate::options::{Columns, Output, Select, file_columns};
 )]
 pub struct OrderFiles {
     /// Files and directories; files of a directory are sorted by path.
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "files_from")]
     pub paths: Vec<PathBuf>,
-    /// End each path with a zero byte instead of a newline, for xargs -0.
+    #[command(flatten)]
+    pub list: PathList,
+    /// End each path with a zero byte instead of a newline, for xargs -0; so do those of --files-from.
     #[arg(short = '0', long)]
     pub null: bool,
     /// Unit to order.

@@ -27,7 +27,11 @@ use cachewise_cli::sinks::Sinks;
 use rows::row_writer;
 
 /// Prints files, or ranges of them, in the order in which to read them.
-pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
+pub fn order(mut arguments: OrderFiles) -> Result<ExitCode> {
+    arguments
+        .list
+        .add_to(&mut arguments.paths, arguments.null)?;
+    let arguments = &arguments;
     if arguments.shuffle.is_some() && arguments.unit == Unit::File && arguments.simulate.is_none() {
         bail!("--shuffle needs ranges: add --unit range");
     }

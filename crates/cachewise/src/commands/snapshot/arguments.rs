@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cachewise_units::Bytes;
 use clap::{Args, Subcommand};
 
-use crate::options::{Output, Select, parse_rate};
+use crate::options::{Output, Select, SeparatedPathList, parse_rate};
 
 /// `cachewise snapshot`.
 #[derive(Debug, Args)]
@@ -33,8 +33,10 @@ pub enum SnapshotCommand {
         /// Snapshot to write, replaced when the new one is complete; `-` is standard output.
         file: PathBuf,
         /// Files and directories to save.
-        #[arg(value_name = "PATH", required = true)]
+        #[arg(value_name = "PATH", required_unless_present = "files_from")]
         paths: Vec<PathBuf>,
+        #[command(flatten)]
+        list: SeparatedPathList,
         #[command(flatten)]
         select: Select,
     },

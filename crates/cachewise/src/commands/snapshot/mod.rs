@@ -31,13 +31,17 @@ use arguments::{Snapshot, SnapshotCommand};
 use cachewise_cli::output::{self, FAILED, Failures, tell};
 
 /// Saves, restores or compares.
-pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
-    match &arguments.command {
+pub fn snapshot(arguments: Snapshot) -> Result<ExitCode> {
+    match arguments.command {
         SnapshotCommand::Save {
             file,
-            paths,
+            mut paths,
+            list,
             select,
-        } => save(file, paths, select),
+        } => {
+            list.add_to(&mut paths)?;
+            save(&file, &paths, &select)
+        }
         SnapshotCommand::Restore {
             file,
             anyway,
@@ -45,17 +49,17 @@ pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
             threads,
             dry_run,
         } => {
-            if *dry_run {
-                return would_restore(file, *anyway);
+            if dry_run {
+                return would_restore(&file, anyway);
             }
-            bring_back(file, *anyway, *rate, *threads)
+            bring_back(&file, anyway, rate, threads)
         }
         SnapshotCommand::Diff {
             file,
             other,
             top,
             output,
-        } => compare(file, other.as_deref(), *top, output),
+        } => compare(&file, other.as_deref(), top, &output),
     }
 }
 

@@ -6,7 +6,7 @@ use cachewise_units::Bytes;
 use clap::Args;
 
 use crate::acting::Target;
-use crate::options::parse_rate;
+use crate::options::{SeparatedPathList, parse_rate};
 
 /// `cachewise warm`.
 #[derive(Debug, Args)]
@@ -17,12 +17,15 @@ use crate::options::parse_rate;
     users who own or may write the file; 128+N ended by signal N, after the result so far.\n\n\
     Examples:\n  \
     cachewise warm /var/lib/db/users.ibd\n  \
-    cachewise warm --rate 200M --include '*.idx' /srv/search"
+    cachewise warm --rate 200M --include '*.idx' /srv/search\n  \
+    find /srv -name '*.idx' -print0 | cachewise warm -0 --files-from -"
 )]
 pub struct Warm {
     /// Files and directories to prefetch.
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "files_from")]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub list: SeparatedPathList,
     /// Maximum bytes to read per second, for example 200M [default: no limit].
     #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
     pub rate: Option<Bytes>,

@@ -33,7 +33,9 @@ struct Warmed {
 }
 
 /// Warms all of them, and shows what was resident before and after.
-pub fn warm(arguments: &Warm) -> Result<ExitCode> {
+pub fn warm(mut arguments: Warm) -> Result<ExitCode> {
+    arguments.list.add_to(&mut arguments.paths)?;
+    let arguments = &arguments;
     let target = &arguments.target;
     let mut show = open(target, &arguments.paths)?;
     let limiter = arguments.rate.and_then(Limiter::new);
