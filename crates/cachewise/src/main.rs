@@ -18,7 +18,9 @@ mod repeatable;
 mod row_kinds;
 mod selection;
 mod ticks;
+mod touched;
 mod watch;
+mod with_snapshot;
 
 use std::process::ExitCode;
 

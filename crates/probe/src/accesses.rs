@@ -6,6 +6,7 @@ use std::time::Duration;
 use cachewise_units::Pages;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use crate::FileId;
 use crate::error::Error;
 use crate::record::Raw;
 use crate::ring::Ring;
@@ -39,12 +40,14 @@ pub enum AccessKind {
     Remove,
     /// A page is in the cache that a fault, which follows, needs.
     Resident,
+    /// A page fault maps those of these pages that are in the cache, the one that is touched among them.
+    Around,
 }
 
 /// An access to pages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// A hash of the file's [`FileId`](crate::FileId).
+    /// [`FileId::number_in_accesses`] of the file.
     pub file: u64,
     /// The first page.
     pub first: u64,
@@ -71,6 +74,27 @@ pub struct AccessReader {
     pub follows: bool,
     /// The read begins in the page in which the one before it ended.
     pub continues: bool,
+}
+
+impl FileId {
+    /// The number by which accesses name this file, [`Access::file`]. Two files may share one, as of 2^64 numbers.
+    #[must_use]
+    pub fn number_in_accesses(&self) -> u64 {
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+        const OTHER: u64 = 0xD6E8_FEB8_6659_FD93;
+        let device = u64::from(self.major << 20 | self.minor);
+        // A block device has no inode number.
+        if self.inode == 0 {
+            return device.wrapping_mul(OTHER);
+        }
+        let hash = (self.inode ^ u64::from(self.generation) << 32).wrapping_mul(GOLDEN);
+        let hash = (hash ^ hash >> 32 ^ device << 32).wrapping_mul(OTHER);
+        let spread = self
+            .inode
+            .wrapping_mul(0xC13F_A9A9)
+            .wrapping_add(device.wrapping_mul(0x9E37_79B1));
+        hash >> 32 | spread << 32
+    }
 }
 
 /// The accesses of watched processes. Another thread may read it than the probe's.
@@ -156,6 +180,7 @@ fn parse(bytes: &[u8]) -> Option<Access> {
         3 => AccessKind::Remove,
         4 => AccessKind::Fault,
         5 => AccessKind::Resident,
+        6 => AccessKind::Around,
         _ => return None,
     };
     let reader = AccessReader {

@@ -596,6 +596,7 @@ fn configure(
     config.intervals = (rows && options.intervals).into();
     config.times = options.has_times().into();
     config.accesses = options.accesses.into();
+    config.fault_around = (options.accesses && options.fault_around).into();
     config.stacks = options.has_stacks().into();
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();

@@ -77,6 +77,9 @@ pub struct Options {
     /// Send accesses one by one ([`Probe::accesses`](crate::Probe::accesses)), for a simulation of other sizes of memory.
     /// Takes 8 MiB of kernel memory, and makes each request more expensive.
     pub accesses: bool,
+    /// Send the pages around page faults too ([`AccessKind::Around`](crate::AccessKind::Around)), with
+    /// [`Options::accesses`]: since Linux 6.9.
+    pub fault_around: bool,
     /// Send the stacks of tasks at events that wait for storage, and at evictions ([`Probe::stacks`](crate::Probe::stacks)),
     /// with [`Detail::Rows`]. Takes 16 MiB of kernel memory, and 24 KiB for each CPU; costs some 5 us for each of these
     /// events.
@@ -142,6 +145,7 @@ impl Options {
             outside: false,
             times: false,
             accesses: false,
+            fault_around: false,
             stacks: false,
             changes: false,
             back_ends: BackEnd::ALL.into(),

@@ -68,6 +68,22 @@ pub(crate) fn minus(one: &[PageRange], two: &[PageRange]) -> Vec<PageRange> {
     left
 }
 
+/// The first pages of a set, `most` of them at most.
+pub(crate) fn first(ranges: &[PageRange], most: Pages) -> Vec<PageRange> {
+    let mut left = most.0;
+    let mut first = Vec::new();
+    for range in ranges {
+        let end = range.end.min(range.start.saturating_add(left));
+        let start = range.start;
+        push(&mut first, PageRange { start, end });
+        left -= end - start;
+        if left == 0 {
+            break;
+        }
+    }
+    first
+}
+
 /// How many pages there are in a set.
 pub(crate) fn total(ranges: &[PageRange]) -> Pages {
     ranges.iter().map(|range| range.len()).sum()
@@ -120,6 +136,10 @@ mod tests {
             prop_assert!(in_form(&left), "{:?} is in form", left);
             prop_assert_eq!(pages(&shared), &pages(&a) & &pages(&b), "the intersection");
             prop_assert_eq!(pages(&left), &pages(&a) - &pages(&b), "the difference");
+            let most = total(&b);
+            let few: Vec<u64> = pages(&a).into_iter().take(most.0 as usize).collect();
+            let few: BTreeSet<u64> = few.into_iter().collect();
+            prop_assert_eq!(pages(&first(&a, most)), few, "the first ones");
             prop_assert_eq!(both(&[span(&a)], &a), a, "the span holds all");
         }
     }

@@ -10,15 +10,18 @@
 //!    - `path`: absolute. Bytes that are not UTF-8 are written as `%` and two hexadecimal digits, and so is `%`
 //!      itself (`%25`).
 //!    - `device`: major and minor number; `modified`: seconds since 1970 and nanoseconds.
+//!    - `place`, optional: where the first of the pages was on the device, in bytes. Files are read in this order, some at a
+//!      time.
 //!    - `ranges`: resident pages of the page size in the head, from the first up to the one after the last, in
 //!      order, none empty, none overlapping.
 //! 3. The end, by which a snapshot is known to be complete: `{"end":true,"files":1,"pages":3}`.
 //!
 //! A reader ignores unknown members; a change of meaning gets a new version.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use cachewise_sys::page_size;
+use cachewise_sys::{page_size, place_on_device};
 use cachewise_units::{Bytes, PageRange, PageSize, Pages};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +57,8 @@ pub struct SnapshotEntry {
     pub size: Bytes,
     /// When the content last changed: seconds since 1970, and nanoseconds.
     pub modified: (i64, u32),
+    /// Where the first of the pages was on the device, in bytes, if that is known.
+    pub place: Option<u64>,
     /// The resident pages, of this machine's size.
     pub ranges: Vec<PageRange>,
 }
@@ -69,7 +74,7 @@ impl SnapshotEntry {
     pub fn from_path(path: &Path) -> Result<Self, Error> {
         let file = open(path)?;
         let look = || {
-            let inode = Inode::of_fd(std::os::fd::AsFd::as_fd(&file))?;
+            let inode = Inode::of_fd(file.as_fd())?;
             let map = map(&file, cachewise_units::ByteRange::starting_at(0))?;
             Ok(Self::new(path, &inode, map))
         };
@@ -85,8 +90,46 @@ impl SnapshotEntry {
             inode: inode.number,
             size: inode.size,
             modified: inode.modified,
+            place: None,
             ranges: map.ranges,
         }
+    }
+
+    /// Puts together the pages of a file that are meant to be read, in any order, and their place on the device. Pages
+    /// beyond its end are left out.
+    ///
+    /// # Errors
+    /// The file cannot be looked at.
+    ///
+    /// # Cost
+    /// Two system calls.
+    pub fn of_pages(path: &Path, file: impl AsFd, pages: Vec<PageRange>) -> Result<Self, Error> {
+        let fd = file.as_fd();
+        let inode = Inode::of_fd(fd).map_err(|error| error.with_path(path))?;
+        let whole = PageRange {
+            start: 0,
+            end: inode.size.pages_ceil(page_size()).0,
+        };
+        let inside = pages.iter().filter_map(|range| range.intersection(whole));
+        let ranges = crate::ranges::merged(inside.collect::<Vec<_>>());
+        let place = ranges.first().and_then(|first| {
+            let place = place_on_device(fd, first.bytes(page_size()).start);
+            place.ok().flatten()
+        });
+        Ok(Self {
+            path: path.to_owned(),
+            device: inode.device,
+            inode: inode.number,
+            size: inode.size,
+            modified: inode.modified,
+            place,
+            ranges,
+        })
+    }
+
+    /// Keeps the pages that are also in `pages`.
+    pub fn keep(&mut self, pages: Vec<PageRange>) {
+        self.ranges = crate::ranges::both(&self.ranges, &crate::ranges::merged(pages));
     }
 
     /// Returns how many pages are resident.
@@ -126,6 +169,8 @@ struct Line {
     inode: u64,
     size_bytes: u64,
     modified: (i64, u32),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<u64>,
     ranges: Vec<(u64, u64)>,
 }
 
@@ -145,6 +190,7 @@ impl Line {
             inode: entry.inode,
             size_bytes: entry.size.0,
             modified: entry.modified,
+            place: entry.place,
             ranges: entry
                 .ranges
                 .iter()
@@ -193,6 +239,7 @@ impl Line {
             inode: self.inode,
             size: Bytes(self.size_bytes),
             modified: self.modified,
+            place: self.place,
             ranges: crate::ranges::merged(ranges),
         })
     }
@@ -210,6 +257,7 @@ mod tests {
             inode: 1,
             size_bytes: 1 << 30,
             modified: (0, 0),
+            place: None,
             ranges: vec![(1, 2), (3, 4)],
         };
         let size = page_size().get();
@@ -237,6 +285,7 @@ mod tests {
                     inode: 1,
                     size_bytes: 1 << 30,
                     modified: (0, 0),
+                    place: None,
                     ranges: vec![(1, 2), (5, 21), (1000, 1001)],
                 };
                 let before = line.ranges.clone();
@@ -266,6 +315,7 @@ mod tests {
                     inode: 1,
                     size_bytes: i64::MAX as u64,
                     modified: (0, 0),
+                    place: None,
                     ranges,
                 };
                 let is_read = far(vec![(last - 1, last)]).entry_for(written, own).is_ok();

@@ -95,6 +95,23 @@ pub fn is_all_on_device(fd: BorrowedFd<'_>, size: Bytes) -> Result<bool, Error> 
     Ok(end >= size.0)
 }
 
+/// Returns the place on the device of the byte at `offset`, in bytes from its start; `None` for holes and what is not
+/// placed so far.
+///
+/// # Errors
+/// File systems without FIEMAP; block devices.
+///
+/// # Cost
+/// One system call. The file system may read its index of extents.
+pub fn place_on_device(fd: BorrowedFd<'_>, offset: u64) -> Result<Option<u64>, Error> {
+    let answer = ask(fd, offset, 1)?;
+    let Some(extent) = answer.extents[..answer.mapped.min(1) as usize].first() else {
+        return Ok(None);
+    };
+    let is_placed = extent.flags & !(LAST | MERGED | SHARED) == 0 && extent.logical <= offset;
+    Ok(is_placed.then(|| extent.physical + (offset - extent.logical)))
+}
+
 fn ask(fd: BorrowedFd<'_>, start: u64, length: u64) -> Result<Fiemap, Error> {
     let question = Ask(Fiemap {
         start,
@@ -143,6 +160,22 @@ mod tests {
         assert_eq!(answer(&file), Some(false), "its end is a hole");
         file.set_len(0).unwrap();
         assert_eq!(answer(&file), Some(true), "no bytes are all bytes");
+    }
+
+    #[test]
+    fn places_follow_the_extents_and_holes_have_none() {
+        let mut file = file();
+        file.write_all(&[7; 300_000]).unwrap();
+        file.set_len(1 << 20).unwrap();
+        file.sync_all().unwrap();
+        let Ok(first) = place_on_device(file.as_fd(), 0) else {
+            println!("skipped: no extents here");
+            return;
+        };
+        let first = first.expect("it was written out");
+        let second = place_on_device(file.as_fd(), 4096).unwrap();
+        assert!(second.is_some_and(|second| second != first));
+        assert_eq!(place_on_device(file.as_fd(), 512 << 10).unwrap(), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //! - `mapping`: [`Mapping`], which locks pages.
 //! - `memory`: [`lock_memory`], for this process's own; `limits`: [`allow_open_files`].
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
-//! - `device`: [`device_size`]; `extents`: [`is_all_on_device`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
+//! - `device`: [`device_size`]; `extents`: [`is_all_on_device`], [`place_on_device`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`]; `file_kind`: [`FileKind`]; `fuse`: [`opening_drops_pages`],
@@ -82,7 +82,7 @@ pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
 pub use duplicate::duplicate;
 pub use error::{Error, ErrorKind};
-pub use extents::is_all_on_device;
+pub use extents::{is_all_on_device, place_on_device};
 pub use file_kind::FileKind;
 pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
 pub use limits::allow_open_files;

@@ -41,6 +41,7 @@ mod run_evictions;
 mod run_follow;
 mod serve;
 mod size;
+mod snapshot_of_command;
 mod stacks;
 mod stat;
 mod times;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         run_follow,
         serve,
         size,
+        snapshot_of_command,
         stacks,
         stat,
         times,

@@ -34,7 +34,8 @@ static __always_inline struct task_state *fault_event(struct address_space *raw_
 SEC("raw_tp/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, unsigned long end)
 {
-	fault_event(mapping);
+	if (fault_event(mapping) && config.fault_around)
+		access_pages((u64)mapping, start, end, ACCESS_AROUND, 0);
 	return 0;
 }
 

@@ -188,7 +188,8 @@ struct file_record {
 };
 
 /* An access to pages of a file, for `cachewise_curve`. */
-enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE, ACCESS_FAULT, ACCESS_RESIDENT };
+enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_AHEAD, ACCESS_REMOVE, ACCESS_FAULT, ACCESS_RESIDENT,
+		   ACCESS_AROUND };
 /*
  * Of a read: it begins where the one before it of the same open file ended, or in the page in which that ended. The bits
  * below are the order of the largest folio that the file may have.
@@ -275,6 +276,7 @@ struct config {
 	u32 times;	 /* what tasks wait for is measured */
 	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u32 accesses;	 /* accesses are sent one by one */
+	u32 fault_around; /* and the pages around a fault among them */
 	u32 stacks;	 /* stacks of tasks are sent */
 	u64 cgroup_id;
 };

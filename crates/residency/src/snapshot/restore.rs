@@ -1,5 +1,6 @@
 //! [`restore()`]: reads the pages of a snapshot into the page cache again.
 
+use std::collections::VecDeque;
 use std::io::BufRead;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -18,6 +19,8 @@ pub struct RestoreOptions<'a> {
     pub anyway: bool,
     /// How many threads read, each another file or, of a large one, another part. One by default.
     pub threads: NonZeroUsize,
+    /// At most so much is read or found resident, from the start of the snapshot; everything by default.
+    pub most: Option<Bytes>,
     /// How fast all of them together may read; as fast as can be by default.
     pub limiter: Option<&'a Limiter>,
     /// How the work is followed and stopped: bytes planned, file by file, and read.
@@ -34,6 +37,7 @@ impl Default for RestoreOptions<'_> {
         Self {
             anyway: false,
             threads: NonZeroUsize::MIN,
+            most: None,
             limiter: None,
             watch: Watch::default(),
             each: None,
@@ -46,6 +50,7 @@ impl std::fmt::Debug for RestoreOptions<'_> {
         f.debug_struct("RestoreOptions")
             .field("anyway", &self.anyway)
             .field("threads", &self.threads)
+            .field("most", &self.most)
             .field("limiter", &self.limiter)
             .field("watch", &self.watch)
             .field("each", &self.each.is_some())
@@ -138,13 +143,18 @@ pub struct Restored {
 /// As [`warm()`].
 ///
 /// # Cost
-/// For each file that of opening and of [`warm()`]. Memory for one file's ranges a thread, however many files there
-/// are; [`warm()`]'s own beside that. A file of which more than 16 MiB is wanted is read by all threads at once, one
-/// such file at a time.
+/// For each file that of opening and of [`warm()`]. Memory for the ranges of 1,024 files at most, however many there
+/// are; [`warm()`]'s own beside that. A file of which more than 16 MiB or 64 ranges are wanted is read by all threads at
+/// once, one such file at a time.
 pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_>) -> Restored {
     let work = Work {
         options,
-        reader: Mutex::new(reader),
+        upcoming: Mutex::new(Upcoming {
+            reader,
+            window: VecDeque::new(),
+            fault: None,
+            left: options.most.map(|most| Pages(most.0 / page_size().get())),
+        }),
         large: Mutex::new(()),
         restored: Mutex::new(Restored::default()),
     };
@@ -163,9 +173,64 @@ pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_
     restored
 }
 
+/// The entries to come: some at a time, each time in the order of their places on the device.
+struct Upcoming<R> {
+    reader: Reader<R>,
+    window: VecDeque<SnapshotEntry>,
+    /// Found behind the entries of the window.
+    fault: Option<SnapshotError>,
+    /// Pages that may still be read.
+    left: Option<Pages>,
+}
+
+impl<R: BufRead> Upcoming<R> {
+    fn next(&mut self) -> Option<Result<SnapshotEntry, SnapshotError>> {
+        if self.window.is_empty() && self.fault.is_none() {
+            self.fill();
+        }
+        match self.window.pop_front() {
+            Some(entry) => Some(Ok(entry)),
+            None => self.fault.take().map(Err),
+        }
+    }
+
+    /// Reads the entries of the next 64 MiB, 1,024 files or 65,536 ranges.
+    fn fill(&mut self) {
+        const MOST: Bytes = Bytes(64 << 20);
+        const FILES: usize = 1024;
+        const RANGES: usize = 1 << 16;
+        let (mut pages, mut ranges) = (Pages::ZERO, 0);
+        while pages.bytes(page_size()) < MOST && self.window.len() < FILES && ranges < RANGES {
+            if self.left == Some(Pages::ZERO) {
+                break;
+            }
+            match self.reader.next() {
+                None => break,
+                Some(Err(fault)) => {
+                    self.fault = Some(fault);
+                    break;
+                }
+                Some(Ok(mut entry)) => {
+                    if let Some(left) = &mut self.left {
+                        entry.ranges = crate::ranges::first(&entry.ranges, *left);
+                        *left = left.saturating_sub(entry.cached());
+                    }
+                    pages += entry.cached();
+                    ranges += entry.ranges.len();
+                    self.window.push_back(entry);
+                }
+            }
+        }
+        if self.window.iter().all(|entry| entry.place.is_some()) {
+            let window = self.window.make_contiguous();
+            window.sort_by_key(|entry| (entry.device, entry.place));
+        }
+    }
+}
+
 struct Work<'a, R> {
     options: &'a RestoreOptions<'a>,
-    reader: Mutex<Reader<R>>,
+    upcoming: Mutex<Upcoming<R>>,
     /// Held while a large file is read by several threads.
     large: Mutex<()>,
     restored: Mutex<Restored>,
@@ -174,7 +239,7 @@ struct Work<'a, R> {
 impl<R: BufRead> Work<'_, R> {
     fn run(&self) {
         while !self.options.watch.is_cancelled() {
-            let next = locked(&self.reader).next();
+            let next = locked(&self.upcoming).next();
             match next {
                 None => return,
                 Some(Err(damage)) => {
@@ -206,6 +271,8 @@ impl<R: BufRead> Work<'_, R> {
 
     fn warm(&self, entry: &SnapshotEntry) -> Result<Warmed, Skip> {
         const LARGE: Bytes = Bytes(16 << 20);
+        // One thread would wait for each of them in turn.
+        const MANY_RANGES: usize = 64;
         // A file of FUSE is opened only when it is certain that it is warmed.
         let opened = match open(&entry.path) {
             Err(error) if error.unknown() == Some(Unknown::FuseNotOpened) => None,
@@ -231,7 +298,8 @@ impl<R: BufRead> Work<'_, R> {
             .iter()
             .map(|range| range.bytes(page_size()))
             .collect();
-        let is_large = entry.cached().bytes(page_size()) > LARGE;
+        let is_large =
+            entry.cached().bytes(page_size()) > LARGE || entry.ranges.len() > MANY_RANGES;
         let _alone = is_large.then(|| locked(&self.large));
         let options = WarmOptions {
             threads: self.options.threads,

@@ -1,6 +1,7 @@
 //! Arguments of `cachewise run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use cachewise_model::Condition;
 use cachewise_probe::Options;
@@ -59,6 +60,9 @@ pub struct Run {
     /// as 100M, 2s or 99.5%; repeat for more conditions.
     #[arg(long, value_name = "CONDITION", value_parser = fail_if::parse_of_run)]
     pub fail_if: Vec<Condition>,
+    /// Restore a snapshot of `snapshot save --of` while the command starts, and report how much of it was used.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "cgroup", "unit", "container", "program", "verify"])]
+    pub with_snapshot: Option<PathBuf>,
     /// Run the command again with its files in the page cache, and compare the time with the prediction.
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "unit", "container", "program"])]
     pub verify: bool,
@@ -100,6 +104,7 @@ impl Run {
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
             fail_if: Vec::new(),
+            with_snapshot: None,
             verify: false,
             prepare: None,
             yes: false,

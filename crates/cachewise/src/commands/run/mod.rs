@@ -31,6 +31,7 @@ use crate::selection::Selected;
 use crate::watch::devices::Devices;
 use crate::watch::groups::Groups;
 use crate::watch::stacks::StackWatcher;
+use crate::with_snapshot::WithSnapshot;
 use crate::{account, copies, machine};
 use arguments::Run;
 use cachewise_cli::output::{Stream, explain, is_broken_pipe, tell};
@@ -53,6 +54,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         times: true,
         changes: arguments.verify,
         stacks: arguments.wants_stacks(),
+        accesses: arguments.with_snapshot.is_some(),
+        fault_around: arguments.with_snapshot.is_some(),
         ..selected.options(&kernel, Scope::Children, Detail::Rows)?
     };
     room::check(&options, &kernel)?;
@@ -92,6 +95,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         _ => None,
     };
     let mut groups = probe.is_some().then(|| Groups::open(&kernel));
+    let mut with_snapshot = match &arguments.with_snapshot {
+        Some(file) => Some(WithSnapshot::start(file, probe.as_ref())?),
+        None => None,
+    };
     let before = checks::Before::now(&kernel);
     let mut devices = Devices::open(&kernel);
     let course = match selected.pids.first() {
@@ -106,6 +113,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             }
             let end_threads = || {
                 let ended = watcher.as_mut().is_some_and(StackWatcher::end_thread);
+                let ended = with_snapshot.as_mut().is_some_and(WithSnapshot::end_thread) || ended;
                 probe.as_mut().is_some_and(Probe::end_thread) || ended
             };
             let command = || child::command(&arguments.command);
@@ -135,6 +143,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => {
                 changes.clone_from(&snapshot.changes);
+                if let Some(with_snapshot) = with_snapshot.take() {
+                    with_snapshot.finish(Some(&snapshot));
+                }
                 let rows = account::fill(&mut interval, &snapshot, &course, &kernel);
                 interval.devices = devices.rows(&kernel, &interval.files);
                 if let Some(groups) = &mut groups {
@@ -164,6 +175,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             }
         },
         None => estimate::fill(&mut interval, &course),
+    }
+    if let Some(with_snapshot) = with_snapshot {
+        with_snapshot.finish(None);
     }
     interval.run_mut().surroundings = surroundings::of(&interval, &course, &kernel);
     let last_stacks = match (watcher, &probe) {

@@ -169,7 +169,9 @@ impl Work {
     fn simulate(&mut self, most: usize) {
         let now = most.min(self.waiting.len());
         for access in self.waiting.drain(..now) {
-            self.estimator.access(&simulated(&access));
+            if let Some(access) = simulated(&access) {
+                self.estimator.access(&access);
+            }
         }
     }
 
@@ -228,8 +230,8 @@ impl Work {
     }
 }
 
-fn simulated(access: &cachewise_probe::Access) -> Access {
-    Access {
+fn simulated(access: &cachewise_probe::Access) -> Option<Access> {
+    Some(Access {
         file: access.file,
         first: access.first,
         pages: access.pages,
@@ -240,6 +242,8 @@ fn simulated(access: &cachewise_probe::Access) -> Access {
             AccessKind::ReadAhead => Kind::ReadAhead,
             AccessKind::Remove => Kind::Remove,
             AccessKind::Resident => Kind::Resident,
+            // They are not asked for.
+            AccessKind::Around => return None,
         },
         reader: access.reader.map(|reader| Reader {
             id: reader.id,
@@ -249,5 +253,5 @@ fn simulated(access: &cachewise_probe::Access) -> Access {
             follows: reader.follows,
             continues: reader.continues,
         }),
-    }
+    })
 }

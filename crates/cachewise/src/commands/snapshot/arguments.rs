@@ -1,5 +1,6 @@
 //! Arguments of `cachewise snapshot`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cachewise_units::Bytes;
@@ -17,7 +18,9 @@ use crate::options::{Output, Select, SeparatedPathList, parse_rate};
     Examples:\n  \
     cachewise snapshot save before.snap /var/lib/db\n  \
     cachewise snapshot restore before.snap\n  \
-    cachewise snapshot diff before.snap"
+    cachewise snapshot diff before.snap\n  \
+    cachewise snapshot save start.snap --of -- python3 -c 'import numpy'\n  \
+    cachewise run --with-snapshot start.snap -- python3 -c 'import numpy'"
 )]
 pub struct Snapshot {
     /// The operation.
@@ -33,12 +36,19 @@ pub enum SnapshotCommand {
         /// Snapshot to write, replaced when the new one is complete; `-` is standard output.
         file: PathBuf,
         /// Files and directories to save.
-        #[arg(value_name = "PATH", required_unless_present = "files_from")]
+        #[arg(value_name = "PATH", required_unless_present_any = ["files_from", "of"])]
         paths: Vec<PathBuf>,
         #[command(flatten)]
         list: SeparatedPathList,
         #[command(flatten)]
         select: Select,
+        /// Run COMMAND, and save the pages that it touches, in the order in which it first does, instead of what is
+        /// resident.
+        #[arg(long, requires = "command", conflicts_with_all = ["paths", "files_from", "one_file_system", "include", "exclude", "threads"])]
+        of: bool,
+        /// Command of --of, and its arguments.
+        #[arg(last = true, value_name = "COMMAND", requires = "of")]
+        command: Vec<OsString>,
     },
     /// Prefetch the pages that were resident.
     Restore {
@@ -50,12 +60,23 @@ pub enum SnapshotCommand {
         /// Maximum bytes to read per second, for example 200M [default: no limit].
         #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
         rate: Option<Bytes>,
+        /// Read at most so much, from the start of the snapshot, in bytes or with a unit [default: all].
+        #[arg(long = "max", value_name = "BYTES")]
+        most: Option<Bytes>,
         /// Number of threads [default: number of CPUs, at most 8].
         #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
         threads: Option<u16>,
         /// Report what would be read without reading it.
         #[arg(short = 'N', long)]
         dry_run: bool,
+    },
+    /// Restore, run a command, and drop the pages that it did not touch from the snapshot.
+    Prune {
+        /// Snapshot of the command, replaced when the command has ended.
+        file: PathBuf,
+        /// Command, and its arguments.
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
     },
     /// Compare with another snapshot, or with current residency.
     Diff {

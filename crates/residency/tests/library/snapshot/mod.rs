@@ -61,6 +61,7 @@ fn text() -> String {
             inode: 7,
             size: Bytes(100_000),
             modified: (-1, 5),
+            place: None,
             ranges,
         };
         writer.add(&entry).unwrap();
@@ -80,6 +81,7 @@ fn entry(name: &str, modified: i64, ranges: &[PageRange]) -> SnapshotEntry {
         inode: name.bytes().fold(7, |sum, byte| 31 * sum + u64::from(byte)),
         size: Bytes(bytes(100)),
         modified: (modified, 0),
+        place: None,
         ranges: ranges.to_vec(),
     }
 }

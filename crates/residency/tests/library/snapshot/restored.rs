@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -206,5 +207,59 @@ fn skipping_says_why() {
         skip.to_string(),
         "it has changed: 1.0 KiB of second 7.000000005 then, 2.0 KiB of second 8.000000000 now",
         "then and now"
+    );
+}
+
+#[test]
+fn files_are_read_in_the_order_of_their_places_and_no_more_than_asked_for() {
+    let directory = directory();
+    let files = ["a", "b", "c"].map(|name| file(directory.path(), name, 10));
+    let kept = directory.path().join("kept");
+    let mut writer = Writer::create(&kept).unwrap();
+    for (path, place) in files.iter().zip([Some(300), Some(100), Some(200)]) {
+        let mut entry = SnapshotEntry::from_path(path).unwrap();
+        entry.place = place;
+        entry.ranges = vec![pages(0, 10)];
+        writer.add(&entry).unwrap();
+    }
+    writer.finish().unwrap().commit().unwrap();
+    let order = |most: Option<Bytes>| {
+        let seen = Mutex::new(Vec::new());
+        let each = |entry: &SnapshotEntry, _: FileOutcome<'_>| {
+            let name = entry.path.file_name().unwrap().to_str().unwrap();
+            seen.lock()
+                .unwrap()
+                .push(format!("{name} {}", entry.cached()));
+        };
+        let options = RestoreOptions {
+            each: Some(&each),
+            most,
+            ..RestoreOptions::default()
+        };
+        let restored = back(&kept, &options);
+        assert!(restored.damage.is_none());
+        seen.into_inner().unwrap()
+    };
+    assert_eq!(order(None), ["b 10", "c 10", "a 10"]);
+    // The first ones of the snapshot, whatever their places are.
+    let most = Bytes(15 * cachewise_sys::page_size().get());
+    assert_eq!(order(Some(most)), ["b 5", "a 10"]);
+}
+
+#[test]
+fn pages_in_any_order_become_an_entry_with_a_place() {
+    let directory = directory();
+    let path = file(directory.path(), "a", 10);
+    let opened = File::open(&path).unwrap();
+    opened.sync_all().unwrap();
+    let asked = vec![pages(8, 50), pages(2, 4), pages(3, 5)];
+    let entry = SnapshotEntry::of_pages(&path, &opened, asked).unwrap();
+    assert_eq!(entry.ranges, [pages(2, 5), pages(8, 10)], "up to its end");
+    assert_eq!(
+        entry.place,
+        cachewise_sys::place_on_device(opened.as_fd(), 2 * cachewise_sys::page_size().get())
+            .ok()
+            .flatten(),
+        "that of the first page"
     );
 }
