@@ -14,8 +14,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use cachewise_probe::{Access, AccessKind, Accesses, FileId, FileKind, Probe, Snapshot};
 use cachewise_residency::snapshot::SnapshotEntry;
-use cachewise_residency::{Inode, map, open};
+use cachewise_residency::{Error, Inode, map, open};
 use cachewise_units::{ByteRange, PageRange, escaped};
+
+use crate::commands::files::is_not_opened;
 
 /// The ring is emptied this often, or when a quarter of it is full.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -140,7 +142,7 @@ struct Pages {
 /// Files as a snapshot has them, in the order of their first touch.
 pub struct TouchedFiles {
     pub entries: Vec<SnapshotEntry>,
-    /// What is left out, and why.
+    /// Messages about files that are left out.
     pub failed: Vec<String>,
     /// Files without a name: deleted, or beyond the tables of the probe.
     pub nameless: usize,
@@ -197,7 +199,7 @@ impl Touched {
     }
 
     /// Names the files by what the probe knows of them, and leaves out pages that were not in the cache when others around
-    /// them were mapped. Files of FUSE are not opened.
+    /// them were mapped. Files of FUSE are not opened, and keep all.
     pub fn named(mut self, snapshot: &Snapshot) -> TouchedFiles {
         let mut files: Vec<(usize, PathBuf, FileId, TouchedFile)> = Vec::new();
         for (id, info) in &snapshot.files {
@@ -230,20 +232,33 @@ impl Touched {
 
 fn entry(path: PathBuf, id: FileId, touched: TouchedFile) -> Result<SnapshotEntry, String> {
     let make = || {
-        let file = open(&path)?;
-        let inode = Inode::of_fd(file.as_fd())?;
+        // A file of FUSE, opened once more, may lose what is resident.
+        let file = match open(&path) {
+            Err(error) if is_not_opened(&error) => None,
+            opened => Some(opened?),
+        };
+        let inode = match &file {
+            Some(file) => Inode::of_fd(file.as_fd())?,
+            None => Inode::at(&path)?,
+        };
         if (inode.device, inode.number) != ((id.major, id.minor), id.inode) {
             return Ok(None);
         }
         let mut pages = touched.read.ranges;
-        if !touched.around.ranges.is_empty() {
-            let mut mapped = SnapshotEntry::of_pages(&path, &file, touched.around.ranges)?;
-            mapped.keep(map(&file, ByteRange::starting_at(0))?.ranges);
-            pages.append(&mut mapped.ranges);
+        let mut around = touched.around.ranges;
+        if let Some(file) = &file
+            && !around.is_empty()
+        {
+            let mut mapped = SnapshotEntry::of_pages(&path, &inode, None, &around);
+            mapped.keep(map(file, ByteRange::starting_at(0))?.ranges);
+            around = mapped.ranges;
         }
-        SnapshotEntry::of_pages(&path, &file, pages).map(Some)
+        pages.append(&mut around);
+        let fd = file.as_ref().map(AsFd::as_fd);
+        Ok(Some(SnapshotEntry::of_pages(&path, &inode, fd, &pages)))
     };
-    match make() {
+    let made: Result<_, Error> = make();
+    match made {
         Ok(Some(entry)) => Ok(entry),
         Ok(None) => Err(format!(
             "{}: it was replaced by another file meanwhile",

@@ -18,7 +18,7 @@
 //!
 //! A reader ignores unknown members; a change of meaning gets a new version.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use cachewise_sys::{page_size, place_on_device};
@@ -95,17 +95,18 @@ impl SnapshotEntry {
         }
     }
 
-    /// Puts together the pages of a file that are meant to be read, in any order, and their place on the device. Pages
-    /// beyond its end are left out.
-    ///
-    /// # Errors
-    /// The file cannot be looked at.
+    /// Puts together the pages of a file that are meant to be read, in any order; of an open file with their place on the
+    /// device. Pages beyond its end are left out.
     ///
     /// # Cost
-    /// Two system calls.
-    pub fn of_pages(path: &Path, file: impl AsFd, pages: Vec<PageRange>) -> Result<Self, Error> {
-        let fd = file.as_fd();
-        let inode = Inode::of_fd(fd).map_err(|error| error.with_path(path))?;
+    /// A system call.
+    #[must_use]
+    pub fn of_pages(
+        path: &Path,
+        inode: &Inode,
+        file: Option<BorrowedFd<'_>>,
+        pages: &[PageRange],
+    ) -> Self {
         let whole = PageRange {
             start: 0,
             end: inode.size.pages_ceil(page_size()).0,
@@ -113,10 +114,10 @@ impl SnapshotEntry {
         let inside = pages.iter().filter_map(|range| range.intersection(whole));
         let ranges = crate::ranges::merged(inside.collect::<Vec<_>>());
         let place = ranges.first().and_then(|first| {
-            let place = place_on_device(fd, first.bytes(page_size()).start);
+            let place = place_on_device(file?, first.bytes(page_size()).start);
             place.ok().flatten()
         });
-        Ok(Self {
+        Self {
             path: path.to_owned(),
             device: inode.device,
             inode: inode.number,
@@ -124,7 +125,7 @@ impl SnapshotEntry {
             modified: inode.modified,
             place,
             ranges,
-        })
+        }
     }
 
     /// Keeps the pages that are also in `pages`.

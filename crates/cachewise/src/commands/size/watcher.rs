@@ -242,7 +242,7 @@ fn simulated(access: &cachewise_probe::Access) -> Option<Access> {
             AccessKind::ReadAhead => Kind::ReadAhead,
             AccessKind::Remove => Kind::Remove,
             AccessKind::Resident => Kind::Resident,
-            // They are not asked for.
+            // They were not requested.
             AccessKind::Around => return None,
         },
         reader: access.reader.map(|reader| Reader {

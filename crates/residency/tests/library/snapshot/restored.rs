@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use cachewise_residency::Watch;
 use cachewise_residency::snapshot::{FileOutcome, RestoreOptions, Skip, Skipped, SnapshotEntry};
+use cachewise_residency::{Inode, Watch};
 use cachewise_units::{Bytes, Pages};
 
 use super::*;
@@ -252,8 +252,9 @@ fn pages_in_any_order_become_an_entry_with_a_place() {
     let path = file(directory.path(), "a", 10);
     let opened = File::open(&path).unwrap();
     opened.sync_all().unwrap();
-    let asked = vec![pages(8, 50), pages(2, 4), pages(3, 5)];
-    let entry = SnapshotEntry::of_pages(&path, &opened, asked).unwrap();
+    let asked = [pages(8, 50), pages(2, 4), pages(3, 5)];
+    let inode = Inode::of_fd(opened.as_fd()).unwrap();
+    let entry = SnapshotEntry::of_pages(&path, &inode, Some(opened.as_fd()), &asked);
     assert_eq!(entry.ranges, [pages(2, 5), pages(8, 10)], "up to its end");
     assert_eq!(
         entry.place,
