@@ -69,8 +69,13 @@ impl Owner {
             return Ok(Life::Unknown);
         }
         match start_of(self.pid) {
-            Ok(start) if start == self.start => Ok(Life::Runs),
-            Ok(_) => Ok(Life::Ended),
+            Ok(start) if start != self.start => Ok(Life::Ended),
+            Ok(_) => match Kernel::new().process_has_ended(self.pid) {
+                Ok(false) => Ok(Life::Runs),
+                Ok(true) => Ok(Life::Ended),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Life::Ended),
+                Err(error) => Err(error.into()),
+            },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Life::Ended),
             Err(error) => Err(error),
         }
@@ -150,6 +155,10 @@ mod tests {
         };
         assert!(of_child.may_be_alive().unwrap(), "it sleeps");
         child.kill().unwrap();
+        // Nobody has waited for it so far.
+        while of_child.may_be_alive().unwrap() {
+            std::thread::yield_now();
+        }
         child.wait().unwrap();
         assert!(!of_child.may_be_alive().unwrap(), "it has ended");
         for text in ["", "1", "1-2", "1-2-3-4", "a-b-c", "-1-2-3"] {

@@ -79,8 +79,12 @@ impl Machine {
         }
     }
 
+    fn kernel(&self) -> Kernel {
+        Kernel::with_roots(self.path("proc"), self.path("sys"))
+    }
+
     fn guard(&self, options: GuardOptions) -> Result<Guard, Error> {
-        let kernel = Kernel::with_roots(self.path("proc"), self.path("sys"));
+        let kernel = self.kernel();
         let groups = ["small", "large"].map(|name| kernel.resolve_cgroup(name));
         let groups = groups.into_iter().collect::<Result<_, _>>()?;
         let journal = Journal::open(&self.path("state"), "guard")?;
@@ -97,6 +101,8 @@ fn options() -> GuardOptions {
         leave: Bytes::ZERO,
         most_stall: 0.2,
         means: None,
+        follows: false,
+        stall: None,
         dry_run: false,
     }
 }
@@ -424,4 +430,73 @@ fn new_refuses_impossible_marks() {
         error.contains("root group"),
         "its memory is unknown: {error}"
     );
+}
+
+#[test]
+fn groups_that_follow_are_joined_once_and_left_above_the_mark() {
+    let machine = Machine::new();
+    let kernel = machine.kernel();
+    let large = || kernel.resolve_cgroup("large").unwrap();
+    let follows = GuardOptions {
+        follows: true,
+        ..options()
+    };
+    machine.available(500);
+    let journal = Journal::open(&machine.path("state"), "guard").unwrap();
+    let mut guard = Guard::new(&kernel, Vec::new(), follows, journal).unwrap();
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "nothing to do");
+    let events = guard.follow(vec![large()]).unwrap();
+    assert!(
+        matches!(&events[..], [GuardEvent { action: GuardAction::Joined { cgroup, .. }, .. }] if cgroup == "/large"),
+        "{events:?}"
+    );
+    assert!(guard.follow(vec![large()]).unwrap().is_empty(), "once");
+    fs::remove_dir_all(machine.path("sys/fs/cgroup/large")).unwrap();
+    let events = guard.step(&GO_ON).unwrap();
+    assert!(
+        matches!(&events[..], [GuardEvent { action: GuardAction::Gone { cgroup }, .. }] if cgroup == "/large"),
+        "{events:?}"
+    );
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "and it goes on");
+    // A group whose memory is not accounted is reported once.
+    fs::create_dir(machine.path("sys/fs/cgroup/odd")).unwrap();
+    let odd = || vec![kernel.resolve_cgroup("odd").unwrap()];
+    let events = guard.follow(odd()).unwrap();
+    assert!(
+        matches!(&events[0].action, GuardAction::Refused { cgroup, .. } if cgroup == "/odd"),
+        "{events:?}"
+    );
+    assert!(guard.follow(odd()).unwrap().is_empty(), "once");
+}
+
+#[test]
+fn tasks_that_wait_start_reclaim_above_the_mark() {
+    let machine = Machine::new();
+    machine.available(500);
+    let waited = |micros: u64| {
+        let line = |kind| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={micros}\n");
+        machine.write(
+            "proc/pressure/memory",
+            &[line("some"), line("full")].concat(),
+        );
+    };
+    let stalls = GuardOptions {
+        stall: Some(0.1),
+        ..options()
+    };
+    assert!(machine.guard(stalls).is_err(), "without such a file");
+    waited(1000);
+    let mut guard = machine.guard(stalls).unwrap();
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "the first look");
+    std::thread::sleep(std::time::Duration::from_millis(110));
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "nobody waits");
+    std::thread::sleep(std::time::Duration::from_millis(110));
+    waited(60_000_000);
+    let events = guard.step(&GO_ON).unwrap();
+    assert!(
+        matches!(events[0].action, GuardAction::Stalled { .. }),
+        "{events:?}"
+    );
+    let asked = machine.read("sys/fs/cgroup/large/memory.reclaim");
+    assert_eq!(asked, (64 * MIB).to_string(), "a step of the largest group");
 }

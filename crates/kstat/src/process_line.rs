@@ -39,6 +39,15 @@ impl Kernel {
         ))
     }
 
+    /// Returns whether a process has ended and only waits for its parent to learn of it (a zombie).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such process.
+    pub fn process_has_ended(&self, pid: u32) -> Result<bool, Error> {
+        let state: char = self.stat_field(pid, 0, "no state in it")?;
+        Ok(matches!(state, 'Z' | 'X'))
+    }
+
     /// Returns the id of the parent of a process; 0 if it has none here.
     ///
     /// # Errors

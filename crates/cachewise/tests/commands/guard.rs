@@ -20,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
         needs_root("restored::after_a_signal", a_limit_is_back_after_a_signal),
         needs_root("restored::after_kill_9", a_limit_is_back_after_kill_9),
         needs_root(
+            "restored::by_the_next_start",
+            a_limit_is_back_after_the_next_start,
+        ),
+        needs_root("followed::groups_that_come_and_go", groups_that_come_and_go),
+        needs_root(
             "refused::a_limit_of_somebody_else",
             a_limit_of_somebody_else,
         ),
@@ -299,6 +304,37 @@ fn a_limit_is_back_after_kill_9() {
     let started = lowering(&filled);
     signal(started.pid(), Signal::KILL);
     started.wait();
+    until("the watchdog has put it back", || {
+        (value(&path) == before).then_some(())
+    });
+    until("no state file is left", || {
+        let left = fs::read_dir(filled.state()).expect("it is there").count();
+        (left == 0).then_some(())
+    });
+}
+
+/// The children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace()
+        .map(|pid| pid.parse().expect("a process id"))
+        .collect()
+}
+
+fn a_limit_is_back_after_the_next_start() {
+    let Some(filled) = Filled::new(64 * MIB) else {
+        return;
+    };
+    let (_, path, before) = filled.limit();
+    let started = lowering(&filled);
+    // As the end of a whole service kills: the watchdog too.
+    signal(started.pid(), Signal::STOP);
+    for child in children(started.pid()) {
+        signal(child, Signal::KILL);
+    }
+    signal(started.pid(), Signal::KILL);
+    started.wait();
     assert_ne!(value(&path), before, "nobody has put it back");
     // The mark is reached already: this guard has nothing else to do.
     let ended = Ended::of(&mut filled.guard(&["--keep", "1M", "-d", "0.1"]));
@@ -311,6 +347,37 @@ fn a_limit_is_back_after_kill_9() {
     );
     let left = fs::read_dir(filled.state()).expect("it is there").count();
     assert_eq!(left, 0, "no state file is left");
+}
+
+fn groups_that_come_and_go() {
+    let Some(group) = Group::new() else {
+        println!("skipped: guard: no control group can be made here");
+        return;
+    };
+    let scratch = Scratch::new();
+    let name = group.path().file_name().expect("a name of ours");
+    let glob = format!("/{}/batch-*", text(Path::new(name)));
+    let mut guard = cachewise(["guard", "--keep", "1M", "-o", "jsonl", "--state"]);
+    let mut started = Started::of(guard.arg(scratch.path("state")).arg(&glob));
+    let mut next = |event: &str| {
+        let line = started.line().expect("it goes on");
+        let document: Value = serde_json::from_slice(&line).expect("a line of JSON");
+        assert_eq!(document["event"], event, "{document}");
+        document
+    };
+    assert_eq!(next("started")["cgroups"], serde_json::json!([]));
+    for _ in 0..2 {
+        // One that does not match is not watched.
+        let (other, inner) = (group.inner_named("other"), group.inner_named("batch-1"));
+        let joined = next("joined");
+        let cgroup = joined["cgroup"].as_str().expect("a name");
+        assert!(cgroup.ends_with("/batch-1"), "{joined}");
+        drop(inner);
+        assert_eq!(next("gone")["cgroup"], joined["cgroup"]);
+        drop(other);
+    }
+    signal(started.pid(), Signal::TERM);
+    assert_eq!(started.wait().code(), 128 + 15, "by the signal alone");
 }
 
 fn a_limit_of_somebody_else() {

@@ -72,6 +72,25 @@ pub enum GuardAction {
         /// The current value.
         value: String,
     },
+    /// A group has come, and is watched.
+    Joined {
+        /// Its name.
+        cgroup: String,
+        /// The means.
+        means: Means,
+    },
+    /// A group has come, and memory of it cannot be reclaimed.
+    Refused {
+        /// Its name.
+        cgroup: String,
+        /// The reason, and the fix.
+        reason: String,
+    },
+    /// Tasks wait for memory.
+    Stalled {
+        /// Share of the time since the last step, 0 to 1.
+        stall_ratio: f64,
+    },
     /// A group is gone.
     Gone {
         /// Its name.
@@ -119,6 +138,17 @@ impl fmt::Display for GuardEvent {
                 write!(
                     f,
                     "left {path} alone: another program has set it to {value} meanwhile"
+                )?;
+            }
+            GuardAction::Joined { cgroup, means } => {
+                write!(f, "{cgroup} is there: reclaimed by {means}")?
+            }
+            GuardAction::Refused { cgroup, reason } => write!(f, "{cgroup} is left out: {reason}")?,
+            GuardAction::Stalled { stall_ratio } => {
+                write!(
+                    f,
+                    "tasks wait for memory {:.0} % of the time",
+                    stall_ratio * 100.0
                 )?;
             }
             GuardAction::Gone { cgroup } => write!(f, "{cgroup} is gone")?,

@@ -9,6 +9,8 @@ mod means;
 mod options;
 mod watched;
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,6 +38,10 @@ pub struct Guard {
     resting_until: Option<Instant>,
     /// Start of the time above the target.
     enough_since: Option<Instant>,
+    /// Groups without means of reclaim: each is reported once.
+    refused: HashSet<PathBuf>,
+    /// The time that tasks had waited for memory at the last step.
+    stalled: Option<(Instant, Duration)>,
 }
 
 const SHORTEST_REST: Duration = Duration::from_secs(1);
@@ -72,7 +78,7 @@ impl Guard {
             let what = "a mark or a step of 0".to_owned();
             return wrong(what, "guard would never act".to_owned());
         }
-        if groups.is_empty() {
+        if groups.is_empty() && !options.follows {
             let problem = "name a group to reclaim from, for example system.slice".to_owned();
             return wrong("no control group".to_owned(), problem);
         }
@@ -89,8 +95,16 @@ impl Guard {
             back_off_time: SHORTEST_REST,
             resting_until: None,
             enough_since: None,
+            refused: HashSet::new(),
+            stalled: None,
         };
         guard.kept()?;
+        if options.stall.is_some() && guard.waited()?.is_none() {
+            return Err(Error::Unsupported {
+                what: "reclaim while tasks wait for memory".to_owned(),
+                reason: "this kernel has no /proc/pressure/memory: boot it with psi=1".to_owned(),
+            });
+        }
         Ok(guard)
     }
 
@@ -98,6 +112,68 @@ impl Guard {
     #[must_use]
     pub fn watched(&self) -> &[Watched] {
         &self.watched
+    }
+
+    /// Takes the groups that are there now: those that have come are watched, those that went are not.
+    ///
+    /// # Errors
+    /// Reading failed; or the last group is gone, unless groups are followed.
+    pub fn follow(&mut self, groups: Vec<Cgroup>) -> Result<Vec<GuardEvent>, Error> {
+        let mut events = Vec::new();
+        self.refused
+            .retain(|path| groups.iter().any(|group| group.path == *path));
+        for group in groups {
+            let is_watched = |watched: &Watched| watched.group.path == group.path;
+            if self.watched.iter().any(is_watched) || self.refused.contains(&group.path) {
+                continue;
+            }
+            let (path, cgroup) = (group.path.clone(), group.name.clone());
+            match Watched::choose(&self.hierarchy, group, &self.options) {
+                Ok(watched) => {
+                    let means = watched.means;
+                    self.watched.push(watched);
+                    events.push(self.event(GuardAction::Joined { cgroup, means })?);
+                }
+                // It went while it was looked at.
+                Err(_) if !path.exists() => {}
+                Err(error) => {
+                    self.refused.insert(path);
+                    let reason = error.to_string();
+                    events.push(self.event(GuardAction::Refused { cgroup, reason })?);
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// Leaves out the groups that are gone.
+    fn leave_gone(&mut self) -> Result<Vec<GuardEvent>, Error> {
+        let is_gone = |watched: &&Watched| !watched.group.path.exists();
+        let gone: Vec<Watched> = self.watched.iter().filter(is_gone).cloned().collect();
+        gone.iter().map(|watched| self.gone(watched)).collect()
+    }
+
+    /// The share of the time since the last step in which tasks waited for memory, if that is too much.
+    fn stall(&mut self) -> Result<Option<f64>, Error> {
+        /// A shorter time says little.
+        const SHORTEST: Duration = Duration::from_millis(100);
+        let Some(most) = self.options.stall else {
+            return Ok(None);
+        };
+        let (now, Some(waited)) = (Instant::now(), self.waited()?) else {
+            return Ok(None);
+        };
+        let Some((then, before)) = self.stalled else {
+            self.stalled = Some((now, waited));
+            return Ok(None);
+        };
+        let elapsed = now - then;
+        if elapsed < SHORTEST {
+            return Ok(None);
+        }
+        self.stalled = Some((now, waited));
+        let ratio = waited.saturating_sub(before).as_secs_f64() / elapsed.as_secs_f64();
+        Ok((ratio > most).then_some(ratio.min(1.0)))
     }
 
     /// Returns the amount of the kept memory.
@@ -122,16 +198,19 @@ impl Guard {
     /// As [`Guard::kept`].
     pub fn pause(&self) -> Result<Duration, Error> {
         const SHORTEST: Duration = Duration::from_millis(100);
-        const LONGEST: Duration = Duration::from_secs(3);
+        let longest = match self.options.stall {
+            Some(_) => Duration::from_secs(1),
+            None => Duration::from_secs(3),
+        };
         /// No load allocates faster than this, in bytes per second.
         const FASTEST: f64 = 4e9;
         if let Some(until) = self.resting_until {
             return Ok(until
                 .saturating_duration_since(Instant::now())
-                .clamp(SHORTEST, LONGEST));
+                .clamp(SHORTEST, longest));
         }
         let spare = self.kept()?.saturating_sub(self.options.mark);
-        Ok(Duration::from_secs_f64(spare.0 as f64 / FASTEST).clamp(SHORTEST, LONGEST))
+        Ok(Duration::from_secs_f64(spare.0 as f64 / FASTEST).clamp(SHORTEST, longest))
     }
 
     /// Reads the amount of memory, and makes one step. `cancel` ends it early.
@@ -140,18 +219,27 @@ impl Guard {
     /// Reading or writing failed, or the last group is gone.
     pub fn step(&mut self, cancel: &AtomicBool) -> Result<Vec<GuardEvent>, Error> {
         let kept = self.kept()?;
-        if kept >= self.options.mark {
-            return self.rest(kept);
+        let mut events = self.leave_gone()?;
+        let stall = self.stall()?;
+        if kept >= self.options.mark && stall.is_none() {
+            events.extend(self.rest(kept)?);
+            return Ok(events);
         }
         self.enough_since = None;
         if self
             .resting_until
             .is_some_and(|until| Instant::now() < until)
         {
-            return Ok(Vec::new());
+            return Ok(events);
         }
         self.resting_until = None;
-        self.take(kept, cancel)
+        if let Some(stall_ratio) = stall {
+            events.push(self.event(GuardAction::Stalled { stall_ratio })?);
+        }
+        if !self.watched.is_empty() {
+            events.extend(self.take(kept, stall.is_some(), cancel)?);
+        }
+        Ok(events)
     }
 
     /// Above the target: restores limits that have held long enough.
@@ -169,14 +257,25 @@ impl Guard {
         self.told(restored)
     }
 
-    fn take(&mut self, kept: Bytes, cancel: &AtomicBool) -> Result<Vec<GuardEvent>, Error> {
-        let wanted = self
-            .options
-            .target
-            .saturating_sub(kept)
-            .min(self.options.step);
+    /// Reclaims a step; with `is_stalled`, whatever is kept.
+    fn take(
+        &mut self,
+        kept: Bytes,
+        is_stalled: bool,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<GuardEvent>, Error> {
+        let wanted = match is_stalled {
+            true => self.options.step,
+            false => {
+                let missing = self.options.target.saturating_sub(kept);
+                missing.min(self.options.step)
+            }
+        };
         let mut events = Vec::new();
-        if self.options.kept == Kept::Available && self.kernel.meminfo()?.swap_free.is_zero() {
+        if !is_stalled
+            && self.options.kept == Kept::Available
+            && self.kernel.meminfo()?.swap_free.is_zero()
+        {
             // Only clean cache could be reclaimed, which is available already: dropping it would
             // gain nothing.
             let reason =
@@ -255,6 +354,8 @@ impl Guard {
             events.push(self.back_off(reason)?);
             return Ok(events);
         }
+        // Tasks that wait have less to evict themselves, whether more is available or not.
+        let gained = if is_stalled { reclaimed } else { gained };
         match self.is_vain(wanted, reclaimed, gained, stall) {
             Some(reason) => events.push(self.back_off(reason)?),
             None => self.back_off_time = SHORTEST_REST,
@@ -324,7 +425,7 @@ impl Guard {
     fn leave_out(&mut self, watched: &Watched, why: &str) -> Result<(), Error> {
         self.watched
             .retain(|other| other.group.path != watched.group.path);
-        match self.watched.is_empty() {
+        match self.watched.is_empty() && !self.options.follows {
             true => Err(Error::Invalid {
                 what: watched.group.name.clone(),
                 problem: format!(

@@ -23,6 +23,10 @@ pub struct GuardOptions {
     pub most_stall: f64,
     /// The means of reclaim; `None` for the best of each group.
     pub means: Option<Means>,
+    /// Groups come and go: none is needed at the start, nor left.
+    pub follows: bool,
+    /// Reclaim a step, also above the mark, while tasks wait for memory more than this share of the time, 0 to 1.
+    pub stall: Option<f64>,
     /// Write nothing.
     pub dry_run: bool,
 }

@@ -122,7 +122,10 @@ impl Watched {
         match self.means {
             Means::Reclaim => return Ok(reclaim(hierarchy, group, wanted)?.bytes()),
             Means::High | Means::SoftLimit => {
-                let limit = before.saturating_sub(wanted).0.max(1);
+                // Whole pages, as the kernel keeps it: after a kill before its answer is noted, another value would be
+                // taken for that of another program.
+                let page = cachewise_sys::page_size().get();
+                let limit = (before.saturating_sub(wanted).0 / page * page).max(page);
                 journal.change(self.means.file(), &path, &limit.to_string(), &[])?;
             }
             Means::ForceEmpty => force_empty(&path, is_over)?,

@@ -1,9 +1,10 @@
 //! `bench matrix` and `bench restore`: settings times workloads, and restored settings.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cachewise_bench::matrix::{Files, Plan, Results, Skipped, Trial, Verdicts, execute, page};
@@ -274,9 +275,29 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Waits until the process at the other end of standard input has ended.
+fn wait_for_end_of_input(state: &Path) -> Result<()> {
+    /// The kernel closes the pipe of a process before it has ended.
+    const LONGEST: Duration = Duration::from_secs(10);
+    // Asked before the end of the input: afterwards it may have another one.
+    let parent = rustix::process::getppid();
+    io::copy(&mut io::stdin().lock(), &mut io::sink()).context("cannot read standard input")?;
+    let began = Instant::now();
+    while parent.is_some() && rustix::process::getppid() == parent && began.elapsed() < LONGEST {
+        if running(state)?.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
 /// Restores the settings that killed runs left, and removes their groups.
 pub fn restore(arguments: &Restore) -> Result<ExitCode> {
     let state = directory(arguments.state.as_deref());
+    if arguments.when_input_ends {
+        wait_for_end_of_input(&state)?;
+    }
     let unsure = match arguments.force {
         true => Unsure::PutBack,
         false => Unsure::Leave,

@@ -57,4 +57,7 @@ pub struct Restore {
     /// Also restore settings of a run in another PID namespace (a container) that cannot be seen to have ended.
     #[arg(long)]
     pub force: bool,
+    /// Wait until standard input ends: `guard` starts one that restores its settings after kill -9.
+    #[arg(long)]
+    pub when_input_ends: bool,
 }

@@ -16,16 +16,18 @@ use crate::options::Output;
     means, it refuses.\n\n\
     If reclaim gains little, or only makes other tasks wait, guard waits too and says why. Clean page cache already \
     counts as available: to keep memory that is not even cache, use --of free.\n\n\
-    guard keeps old values in --state and restores them at the end, also after Ctrl-C and a panic; after kill -9 the next \
-    start of guard or `cachewise bench restore` restores them.\n\n\
+    guard keeps old values in --state and restores them at the end, also after Ctrl-C, a panic and kill -9; if its \
+    watchdog is killed too, the next start of guard or `cachewise bench restore` restores them.\n\n\
     Exit status: 0 the duration is over; 2 it cannot be done, or the last group is gone; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise guard --dry-run -d 10 --keep 5% system.slice\n  \
     cachewise guard --keep 1G system.slice user.slice\n  \
+    cachewise guard --keep 5% --on-stall 10 'batch.slice/*.service'\n  \
     cachewise guard --of free --keep 2G --leave 512M -o jsonl backup.slice"
 )]
 pub struct Guard {
-    /// Control groups to reclaim from, by name or directory.
+    /// Control groups to reclaim from, by name or directory; or globs such as batch.slice/*.service, whose groups may come
+    /// and go.
     #[arg(required_unless_present_any = ["unit", "container"], value_name = "CGROUP")]
     pub groups: Vec<PathBuf>,
     /// Reclaim from the control group of this systemd unit too; repeat for more units.
@@ -34,6 +36,13 @@ pub struct Guard {
     /// Reclaim from the control group of this container too, by its name or the beginning of its id; repeat for more.
     #[arg(long, value_name = "NAME|ID")]
     pub container: Vec<String>,
+    /// Wait for groups that are not there yet, and go on when they are gone; a glob does so without it.
+    #[arg(long)]
+    pub follow: bool,
+    /// Also reclaim a step while tasks of the machine wait for memory more than this share of the time, in per cent, above
+    /// the mark too.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub on_stall: Option<u8>,
     /// Mark below which reclaim starts, as a size or in per cent of all memory.
     #[arg(short, long, value_name = "SIZE|PERCENT", default_value = "3%")]
     pub keep: Amount,

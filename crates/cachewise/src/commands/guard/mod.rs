@@ -1,7 +1,9 @@
 //! `guard`: keeps memory available by reclaiming from chosen control groups.
 
 pub mod arguments;
+mod groups;
 mod state;
+mod watchdog;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,12 +17,17 @@ use cachewise_view::Format;
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
-use crate::{machine, selection};
+use crate::machine;
 use arguments::{By, Guard as Arguments, KeptOf};
 use cachewise_cli::output::{Sink, Stream, tell};
 use cachewise_cli::sinks::Sinks;
+use groups::Groups;
+use watchdog::Watchdog;
 
 pub use state::{directory, recovered, report_restored};
+
+/// Interval at which groups that have come are looked for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The default target: a fifth above the mark, or half of the memory above it if that is less.
 fn usual_target(mark: Bytes, total: Bytes) -> Bytes {
@@ -38,6 +45,7 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
         Some(target) => target.of(total),
         None => usual_target(mark, total),
     };
+    let groups = Groups::new(arguments)?;
     let options = GuardOptions {
         kept: match arguments.of {
             KeptOf::Available => Kept::Available,
@@ -54,19 +62,11 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
             By::ForceEmpty => Means::ForceEmpty,
             By::SoftLimit => Means::SoftLimit,
         }),
+        follows: groups.follows,
+        stall: arguments.on_stall.map(|percent| f64::from(percent) / 100.0),
         dry_run: arguments.dry_run,
     };
-    let groups = arguments
-        .groups
-        .iter()
-        .map(|group| kernel.resolve_cgroup(group));
-    let mut groups = groups.collect::<Result<Vec<_>, _>>()?;
-    for unit in &arguments.unit {
-        groups.push(selection::group_of_unit(&kernel, unit)?.1);
-    }
-    for container in &arguments.container {
-        groups.push(selection::group_of_container(&kernel, container)?.1);
-    }
+    let now = groups.now(&kernel)?;
     let directory = directory(arguments.state.as_deref());
     if !arguments.dry_run {
         // Restored first: otherwise the limit of a killed run would count as an administrator's.
@@ -75,15 +75,27 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     // Signals are caught before the first change.
     let interrupt = Interrupt::catch()?;
     let journal = Journal::open(&directory, "guard")?;
-    let mut guard = Guard::new(&kernel, groups, options, journal)
-        .context("cannot guard this machine's memory")?;
+    let mut guard =
+        Guard::new(&kernel, now, options, journal).context("cannot guard this machine's memory")?;
+    let _watchdog = match arguments.dry_run {
+        true => None,
+        false => Some(Watchdog::start(&directory)?),
+    };
     lines.begin(&guard, &options)?;
     let began = Instant::now();
     loop {
+        if groups.follows {
+            for event in guard.follow(groups.now(&kernel)?)? {
+                lines.write(&event)?;
+            }
+        }
         for event in guard.step(interrupt.flag())? {
             lines.write(&event)?;
         }
         let mut pause = guard.pause()?;
+        if groups.follows {
+            pause = pause.min(LOOK);
+        }
         if let Some(duration) = arguments.duration {
             let left = duration.get().saturating_sub(began.elapsed());
             if left.is_zero() {
