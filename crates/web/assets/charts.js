@@ -1,10 +1,11 @@
 // Charts over time, drawn by uPlot. An unknown value is a gap, not 0. All charts share the time, the
 // crosshair and the zoom; the zoom is in the page's address.
 
-import { bytes, clock, pageSize, percent } from "./format.js";
+import { bytes, clock, pageSize, percent, zone } from "./format.js";
 import { list, marked } from "./marks.js";
 import { Points } from "./points.js";
 import { SERIES } from "./series.js";
+import { recorded } from "./source.js";
 
 const style = () => getComputedStyle(document.documentElement);
 const color = (name) => style().getPropertyValue(`--${name}`).trim();
@@ -37,10 +38,15 @@ export class Charts {
     return this.store.points;
   }
 
+  // The chosen window in seconds; 0 for all of a recording.
+  get chosen() {
+    const window = Number(this.state.get("window"));
+    return window >= 10 && window <= 3600 ? window : recorded ? 0 : 300;
+  }
+
   // The length of the window in seconds.
   get window() {
-    const window = Number(this.state.get("window"));
-    return window >= 10 && window <= 3600 ? window : 300;
+    return this.chosen || Math.max(this.store.end - this.store.begin, 1);
   }
 
   // The length in seconds of the past that is needed for what is shown.
@@ -57,8 +63,9 @@ export class Charts {
   // The time that is shown.
   range() {
     if (this.isZoomed) return [Number(this.state.get("from")), Number(this.state.get("to"))];
-    // A server that has just started has no past: a minute is the least that is shown.
     const { begin, end } = this.store;
+    if (recorded) return [Math.max(end - this.window, begin), end];
+    // A server that has just started has no past: a minute is the least that is shown.
     return [Math.max(end - this.window, Math.min(begin, end - 60)), end];
   }
 
@@ -92,9 +99,11 @@ export class Charts {
     this.drawn = { times, rows, marks: { gaps: this.store.gaps(min), losses: this.store.losses() } };
     list(byId("marks"), this.drawn.marks, min, max);
     byId("whole").hidden = !this.isZoomed;
-    byId("range").textContent = `${clock(min)} to ${clock(max)}`;
+    byId("range").textContent = `${clock(min)} to ${clock(max)}${zone}`;
     for (const button of byId("windows").children) {
-      button.setAttribute("aria-pressed", String(!this.isZoomed && Number(button.dataset.window) === this.window));
+      const length = Number(button.dataset.window);
+      button.setAttribute("aria-pressed", String(!this.isZoomed && length === this.chosen));
+      button.hidden = recorded ? length * 1.1 > this.store.end - this.store.begin : length === 0;
     }
   }
 

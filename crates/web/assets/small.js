@@ -4,6 +4,7 @@ import { bytes, clock, pageSize } from "./format.js";
 import { marked } from "./marks.js";
 import { Points } from "./points.js";
 import { READS } from "./series.js";
+import { recorded } from "./source.js";
 
 const HEIGHT = 170;
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -27,7 +28,10 @@ export class SmallChart {
 
   // Adds the last minute as the server has it to what is known already.
   add(points) {
-    this.store.reset({ points, started: "", interval_seconds: 1, longest_point_seconds: 10 });
+    // The points of a recording are as long as they need to be.
+    const lengths = points.map((point) => point.elapsed_seconds);
+    const longest = recorded ? Math.max(...lengths) : 10;
+    this.store.reset({ points, started: "", interval_seconds: 1, longest_point_seconds: longest });
     const data = this.data();
     if (this.plot) this.plot.setData(data);
     else this.plot = this.draw(data);

@@ -5,14 +5,35 @@ use cachewise_view::{columns_json, findings_json, lost_json};
 use serde_json::{Value as Json, json};
 
 use crate::columns::{TABLES, Table, greatest_of};
-use crate::folded::{FoldedRow, fold_ended};
+use crate::folded::{FoldedRow, fold_ended, rest};
 use crate::subject_id::SubjectId;
 
 /// The media type of a stream of events.
 pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 
-/// Rows of each table in an event.
-const MOST_ROWS: usize = 100;
+/// How many rows a table has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) rows: usize,
+    pub(crate) beyond: Beyond,
+}
+
+impl Limit {
+    /// The limit of an event.
+    pub(crate) const EVENT: Limit = Limit {
+        rows: 100,
+        beyond: Beyond::Omitted,
+    };
+}
+
+/// The rows beyond the greatest ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// They are left out: another request returns them.
+    Omitted,
+    /// They are one row: there is nothing to request.
+    Summed,
+}
 
 /// The fields that the charts, and the figures above them, show.
 const POINT: [&str; 24] = [
@@ -54,33 +75,42 @@ pub(crate) fn point(tick: &Interval) -> Json {
 /// A tick as an event. Exactness and losses are those since the start.
 pub(crate) fn event(
     tick: &Interval,
-    point: &str,
     findings: &Diagnosis,
     exactness: Exactness,
     lost: &[Lost],
 ) -> String {
-    let mut rest = json!({
+    // JSON has no line feeds outside its strings, and none in them.
+    let tick = document(tick, findings, exactness, lost, Limit::EVENT);
+    format!("event: tick\ndata: {tick}\n\n")
+}
+
+/// A tick as a document.
+pub(crate) fn document(
+    tick: &Interval,
+    findings: &Diagnosis,
+    exactness: Exactness,
+    lost: &[Lost],
+    limit: Limit,
+) -> Json {
+    let mut json = json!({
         "reasons": {},
         "reason_codes": {},
         "exactness": { "id": exactness.id(), "text": exactness.text() },
         "lost": lost_json(lost),
+        "point": point(tick),
     });
-    tables(tick, &mut rest);
+    tables(tick, &mut json, limit);
     for (name, member) in findings_json(findings) {
         match member {
-            Json::Object(reasons) if rest[&name].is_object() => {
+            Json::Object(reasons) if json[&name].is_object() => {
                 for (of, reason) in reasons {
-                    rest[&name][of] = reason;
+                    json[&name][of] = reason;
                 }
             }
-            member => rest[name] = member,
+            member => json[name] = member,
         }
     }
-    // JSON has no line feeds outside its strings, and none in them.
-    format!(
-        "event: tick\ndata: {}\n\n",
-        with_member(&rest, "point", point)
-    )
+    json
 }
 
 /// An object with one member more, which is JSON already.
@@ -96,10 +126,10 @@ pub(crate) fn error_event(error: &str) -> String {
 }
 
 /// Sets the tables of an interval as members of an object, those that are unknown with their reasons.
-pub(crate) fn tables(interval: &Interval, object: &mut Json) {
+pub(crate) fn tables(interval: &Interval, object: &mut Json, limit: Limit) {
     for table in TABLES {
         match table.rows_of(interval) {
-            Ok(of) => object[table.id] = rows(table, of, MOST_ROWS),
+            Ok(of) => object[table.id] = rows(table, of, limit),
             Err(missing) => {
                 object[table.id] = Json::Null;
                 object["reasons"][table.id] = missing.reason().words().into();
@@ -110,7 +140,7 @@ pub(crate) fn tables(interval: &Interval, object: &mut Json) {
 }
 
 /// The greatest rows of a table; processes that have ended are one row for each command.
-pub(crate) fn rows(table: &Table, rows: Vec<Row>, most: usize) -> Json {
+pub(crate) fn rows(table: &Table, rows: Vec<Row>, limit: Limit) -> Json {
     let folded = match table.part {
         Part::Process => fold_ended(rows),
         _ => rows
@@ -118,9 +148,17 @@ pub(crate) fn rows(table: &Table, rows: Vec<Row>, most: usize) -> Json {
             .map(|row| FoldedRow { row, members: 1 })
             .collect(),
     };
-    let rows = greatest_of(folded.into_iter(), &table.order(), most, |folded| {
+    let wanted = match limit.beyond {
+        Beyond::Omitted => limit.rows,
+        Beyond::Summed => usize::MAX,
+    };
+    let mut rows = greatest_of(folded.into_iter(), &table.order(), wanted, |folded| {
         &folded.row
     });
+    if rows.len() > limit.rows {
+        let others = rows.split_off(limit.rows);
+        rows.extend(rest(table.part, others));
+    }
     let rows = rows.iter();
     rows.map(|folded| row_of(table, &folded.row, folded.members))
         .collect()

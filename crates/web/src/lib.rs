@@ -24,6 +24,7 @@
 
 mod cache;
 mod columns;
+mod documents;
 mod events;
 mod folded;
 mod gather;
@@ -34,6 +35,7 @@ mod http;
 mod metrics;
 mod names;
 mod options;
+mod page;
 #[cfg(feature = "otlp")]
 mod push;
 mod report;
@@ -53,7 +55,7 @@ pub use names::Names;
 pub use options::{Endpoint, Limits, Options, Token, WeakToken};
 #[cfg(feature = "otlp")]
 pub use push::{NotOtlp, Otlp, OtlpAddress};
-pub use report::{ReportPage, report_page};
+pub use report::{ReportSamples, report_page};
 pub use schema::openapi;
 pub use source::{Cost, FileSet, Machine, Surveying, Watching};
 pub use survey::Survey;
