@@ -52,6 +52,16 @@ export const SERIES = [
     ],
   },
   {
+    place: "chart-reclaim",
+    height: 90,
+    show: perSecond,
+    unit: "rate",
+    series: [
+      { label: "Reclaimed", color: "direct", fill: true, of: pages("reclaimed_pages") },
+      { label: "Refaults of files", color: "miss", of: pages("file_refault_pages") },
+    ],
+  },
+  {
     place: "chart-memory",
     height: 108,
     hasTime: true,
@@ -61,6 +71,8 @@ export const SERIES = [
       { label: "Cached", color: "cached", fill: true, of: gauge("cached_bytes") },
       { label: "Buffers", color: "ahead", of: gauge("buffers_bytes") },
       { label: "Dirty", color: "miss", of: gauge("dirty_bytes") },
+      { label: "Anonymous", color: "direct", of: gauge("anon_bytes") },
+      { label: "Swap", color: "write", of: gauge("swap_used_bytes") },
     ],
   },
 ];

@@ -1,11 +1,11 @@
 //! Events: one text for each tick, for live views, and the charts' points.
 
-use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Part, Row, field};
+use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Row, field};
 use cachewise_view::{columns_json, findings_json, lost_json};
 use serde_json::{Value as Json, json};
 
 use crate::columns::{TABLES, Table, greatest_of};
-use crate::folded::{FoldedRow, fold_ended, rest};
+use crate::folded::{folded, rest};
 use crate::subject_id::SubjectId;
 
 /// The media type of a stream of events.
@@ -36,7 +36,7 @@ pub(crate) enum Beyond {
 }
 
 /// The fields that the charts, and the figures above them, show.
-const POINT: [&str; 24] = [
+const POINT: [&str; 28] = [
     "time",
     "elapsed_seconds",
     "read_requested_pages",
@@ -55,8 +55,12 @@ const POINT: [&str; 24] = [
     "cached_bytes",
     "buffers_bytes",
     "shmem_bytes",
+    "anon_bytes",
+    "swap_used_bytes",
     "dirty_bytes",
     "writeback_bytes",
+    "reclaimed_pages",
+    "file_refault_pages",
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",
     "psi_io_some_ratio",
@@ -141,13 +145,7 @@ pub(crate) fn tables(interval: &Interval, object: &mut Json, limit: Limit) {
 
 /// The greatest rows of a table; processes that have ended are one row for each command.
 pub(crate) fn rows(table: &Table, rows: Vec<Row>, limit: Limit) -> Json {
-    let folded = match table.part {
-        Part::Process => fold_ended(rows),
-        _ => rows
-            .into_iter()
-            .map(|row| FoldedRow { row, members: 1 })
-            .collect(),
-    };
+    let folded = folded(table.part, rows);
     let wanted = match limit.beyond {
         Beyond::Omitted => limit.rows,
         Beyond::Summed => usize::MAX,

@@ -14,9 +14,20 @@ pub(crate) struct FoldedRow {
     pub(crate) members: usize,
 }
 
+/// The rows of a table: of processes, those that have ended are one for each command.
+pub(crate) fn folded(part: Part, rows: Vec<Row>) -> Vec<FoldedRow> {
+    match part {
+        Part::Process => fold_ended(rows),
+        _ => rows
+            .into_iter()
+            .map(|row| FoldedRow { row, members: 1 })
+            .collect(),
+    }
+}
+
 /// Sums up the rows of processes of the same command that have ended: short-lived ones would fill the table, and
 /// none of them would be first in it.
-pub(crate) fn fold_ended(rows: impl IntoIterator<Item = Row>) -> Vec<FoldedRow> {
+fn fold_ended(rows: impl IntoIterator<Item = Row>) -> Vec<FoldedRow> {
     let mut folded: Vec<FoldedRow> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for row in rows {

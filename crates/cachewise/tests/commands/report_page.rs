@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root("keyboard_alone_suffices", keyboard),
         needs_root("every_width_fits_and_is_accessible", widths),
         needs_root("windows_zoom_and_state_are_in_the_fragment", state),
+        needs_root("gaps_are_marked_and_listed", gaps),
         needs_root("prints_all_tables_and_says_all_without_scripts", printed),
     ]
 }
@@ -353,6 +354,36 @@ fn state() {
     browser.until("a button resets it", "!cachewise.charts.isZoomed");
     assert_eq!(browser.value(range), whole);
     recorded.assert_quiet(&mut browser);
+}
+
+fn gaps() {
+    let scratch = Scratch::new();
+    let (recording, page) = (scratch.path("r"), scratch.path("report.html"));
+    for pause in ["0", "2"] {
+        let mut record = Command::new("sh");
+        record.args(["-c", "sleep \"$0\"; exec \"$@\"", pause]);
+        record.arg(env!("CARGO_BIN_EXE_cachewise"));
+        record.args(["record", "-q", "--interval", "100ms", "-d", "0.5"]);
+        Ended::of(record.arg(&recording)).expect(0, "it is recorded");
+    }
+    let mut report = cachewise(["report", "--html"]);
+    Ended::of(report.arg(&page).arg(&recording)).expect(0, "a page is made");
+    let Some(mut browser) = Chromium::start() else {
+        println!("skipped: gaps in a browser: needs chromium; scripts/setup test installs it");
+        return;
+    };
+    browser.open(&format!("file://{}", path(&page)));
+    browser.until("it is drawn", "globalThis.cachewise !== undefined");
+    let marks = browser.value(
+        "[...document.querySelectorAll('#marks li')].map((mark) => [mark.dataset.kind, mark.textContent])",
+    );
+    let marks = marks.as_array().expect("a list");
+    let of_kind = |kind: &str| marks.iter().filter(|mark| mark[0] == kind).count();
+    assert_eq!(of_kind("not_recorded"), 1, "the pause: {marks:?}");
+    let breaks = "cachewise.charts.drawn.rows.filter((row) => row === null).length";
+    assert_eq!(browser.value(breaks), 1, "no line leads over it");
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "no message: {complaints:?}");
 }
 
 fn printed() {

@@ -7,7 +7,8 @@ use cachewise_units::PageSize;
 use cachewise_view::per_second;
 
 use super::time::Time;
-use crate::columns::{Table, greatest};
+use crate::columns::{Table, greatest_of};
+use crate::folded::{FoldedRow, folded};
 use crate::html::text as escape;
 
 /// Rows before the script fills in more.
@@ -55,7 +56,9 @@ pub(super) fn table(
         );
     }
     if let Ok(rows) = rows {
-        for row in greatest(rows.into_iter(), &table.order(), MOST_ROWS) {
+        let rows = folded(table.part, rows).into_iter();
+        for FoldedRow { row, members } in greatest_of(rows, &table.order(), MOST_ROWS, |of| &of.row)
+        {
             text.push_str("<tr>");
             for field in &fields {
                 let value = field.of(&row);
@@ -68,7 +71,10 @@ pub(super) fn table(
                     .map(|why| format!(" title=\"{}\"", escape(why.words())))
                     .unwrap_or_default();
                 let seconds = row.elapsed.as_secs_f64();
-                let cell = per_second(&value, time.kind(field.kind), seconds, page_size);
+                let mut cell = per_second(&value, time.kind(field.kind), seconds, page_size);
+                if members > 1 && field.id == "command" {
+                    let _ = write!(cell, " x{members} (ended)");
+                }
                 let class = if name { "name" } else { "number" };
                 let _ = write!(text, "<td class=\"{class}\"{title}>{}</td>", escape(&cell));
             }
