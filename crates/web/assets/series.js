@@ -19,6 +19,7 @@ export const READS = {
   show: perSecond,
   unit: "rate",
   stacked: 3,
+  hasTime: true,
   series: [
     { label: "From cache", color: "cached", of: pages("read_cached_pages") },
     { label: "Read ahead", color: "ahead", of: pages("readahead_hit_pages") },
@@ -28,7 +29,7 @@ export const READS = {
 };
 
 export const SERIES = [
-  { ...READS, place: "chart-reads", height: 230, hasTime: true },
+  { ...READS, place: "chart-reads", height: 230 },
   {
     place: "chart-devices",
     height: 90,

@@ -18,10 +18,10 @@ export async function ask(name, query) {
   return { status: response.status, answer: await response.json() };
 }
 
-// A process is named with its start, which what leads to it may not know.
+// A process is named with its start and a file by its number, which what leads to them may not know.
 function subjectOf(of) {
   const { subjects } = recorded;
-  const begun = Object.keys(subjects).find((name) => name.startsWith(`${of}:`));
-  const none = { error: "This page holds the most active subjects only; cachewise report --series has all that is recorded." };
-  return Object.hasOwn(subjects, of) ? subjects[of] : subjects[begun] ?? none;
+  const isIt = (name) => (/^process:\d+$/.test(of) && name.startsWith(`${of}:`)) || `file:${subjects[name].row?.path}` === of;
+  const name = Object.hasOwn(subjects, of) ? of : Object.keys(subjects).find(isIt);
+  return subjects[name] ?? { error: "This page holds the most active subjects only; cachewise report --series has all that is recorded." };
 }

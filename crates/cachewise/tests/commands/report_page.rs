@@ -245,6 +245,12 @@ fn group() {
     );
     // A card leads to its subject too.
     browser.press("Escape");
+    let of_data = format!("file:{}", path(&recorded.data));
+    browser.value(&format!("cachewise.state.set({{ subject: {of_data:?} }})"));
+    browser.until(
+        "a file is found by its path",
+        "document.querySelector('#subject-about dl') !== null",
+    );
     browser.value("cachewise.state.set({ subject: 'file:/no/such/file' })");
     browser.until(
         "what is not in the page is not invented",

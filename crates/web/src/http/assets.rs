@@ -37,6 +37,7 @@ static ASSETS: &[Asset] = assets! {
     "login.js", "text/javascript; charset=utf-8";
     "marks.js", "text/javascript; charset=utf-8";
     "over.js", "text/javascript; charset=utf-8";
+    "plot.js", "text/javascript; charset=utf-8";
     "points.js", "text/javascript; charset=utf-8";
     "series.js", "text/javascript; charset=utf-8";
     "small.js", "text/javascript; charset=utf-8";
