@@ -16,6 +16,7 @@
 //! - `metrics/`: the table of metrics, the exposition in two formats, the ranking of control groups.
 //! - `http/`: connections and their limits, access control, JSON, the stream of events, the page.
 //! - `push`: metrics sent to an OpenTelemetry collector.
+//! - `page`: the page as HTML, of a server or of a recording. `documents`: documents that both make.
 //! - `report`: a recording as one self-contained page.
 //! - `schema`: the OpenAPI description of the JSON.
 
