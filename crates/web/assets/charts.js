@@ -1,17 +1,15 @@
 // Charts over time, drawn by uPlot. An unknown value is a gap, not 0. All charts share the time, the
 // crosshair and the zoom; the zoom is in the page's address.
 
-import { bytes, clock, pageSize, percent } from "./format.js";
+import { clock, pageSize, zone } from "./format.js";
 import { list, marked } from "./marks.js";
+import { color, heights, look } from "./plot.js";
 import { Points } from "./points.js";
 import { SERIES } from "./series.js";
+import { recorded } from "./source.js";
 
-const style = () => getComputedStyle(document.documentElement);
-const color = (name) => style().getPropertyValue(`--${name}`).trim();
 const byId = (id) => document.getElementById(id);
 
-// Steps of powers of two for bytes: 512 KiB and not 500,000.
-const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 // Between two clicks the mouse moves a little: that is no zoom.
 const LEAST_PIXELS = 6;
 
@@ -37,10 +35,15 @@ export class Charts {
     return this.store.points;
   }
 
+  // The chosen window in seconds; 0 for all of a recording.
+  get chosen() {
+    const window = Number(this.state.get("window"));
+    return window >= 10 && window <= 3600 ? window : recorded ? 0 : 300;
+  }
+
   // The length of the window in seconds.
   get window() {
-    const window = Number(this.state.get("window"));
-    return window >= 10 && window <= 3600 ? window : 300;
+    return this.chosen || Math.max(this.store.end - this.store.begin, 1);
   }
 
   // The length in seconds of the past that is needed for what is shown.
@@ -57,8 +60,9 @@ export class Charts {
   // The time that is shown.
   range() {
     if (this.isZoomed) return [Number(this.state.get("from")), Number(this.state.get("to"))];
-    // A server that has just started has no past: a minute is the least that is shown.
     const { begin, end } = this.store;
+    if (recorded) return [Math.max(end - this.window, begin), end];
+    // A server that has just started has no past: a minute is the least that is shown.
     return [Math.max(end - this.window, Math.min(begin, end - 60)), end];
   }
 
@@ -92,25 +96,17 @@ export class Charts {
     this.drawn = { times, rows, marks: { gaps: this.store.gaps(min), losses: this.store.losses() } };
     list(byId("marks"), this.drawn.marks, min, max);
     byId("whole").hidden = !this.isZoomed;
-    byId("range").textContent = `${clock(min)} to ${clock(max)}`;
+    byId("range").textContent = `${clock(min)} to ${clock(max)}${zone}`;
     for (const button of byId("windows").children) {
-      button.setAttribute("aria-pressed", String(!this.isZoomed && Number(button.dataset.window) === this.window));
+      const length = Number(button.dataset.window);
+      button.setAttribute("aria-pressed", String(!this.isZoomed && length === this.chosen));
+      button.hidden = recorded ? length * 1.1 > this.store.end - this.store.begin : length === 0;
     }
   }
 
   data(chart) {
     const { times, rows } = this.drawn;
-    const own = chart.series.map((series) => rows.map((row) => (row ? series.of(row, pageSize) : null)));
-    // Stacked parts are drawn up to the sum of those below them.
-    const heights = own.map((values, place) =>
-      place === 0 || place >= (chart.stacked ?? 0)
-        ? values
-        : values.map((_, at) => {
-            const parts = own.slice(0, place + 1).map((part) => part[at]);
-            return parts.includes(null) ? null : parts.reduce((sum, part) => sum + part);
-          }),
-    );
-    return [times, ...heights];
+    return [times, ...heights(chart, rows)];
   }
 
   update() {
@@ -182,11 +178,10 @@ export class Charts {
 
   plot(chart) {
     const host = byId(chart.place);
-    const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const value = (tick) => (chart.unit === "percent" ? percent(tick / 100).replace(".0 ", " ") : `${bytes(tick).replace(".0 ", " ")}${chart.unit === "rate" ? "/s" : ""}`);
     return new globalThis.uPlot(
       {
         ...this.size(chart),
+        ...look(chart, (at) => this.drawn.rows[at]),
         cursor: {
           y: false,
           points: { size: 6 },
@@ -198,30 +193,10 @@ export class Charts {
         hooks: { setCursor: [(plot) => this.last(plot)], setSelect: [(plot) => this.brushed(plot)] },
         plugins: [marked(() => this.drawn.marks, color)],
         legend: { live: true },
-        bands: Array.from({ length: Math.max((chart.stacked ?? 0) - 1, 0) }, (_, low) => ({ series: [low + 2, low + 1] })),
         scales: {
           x: { time: true, range: () => this.range() },
           y: { range: (_, low, high) => [0, Math.max(high ?? 0, chart.least ?? 1024) * 1.08] },
         },
-        axes: [
-          { ...axis, space: 80, ...(chart.hasTime ? { size: 24, values: (_, ticks) => ticks.map(clock) } : { size: 6, values: () => [] }) },
-          { ...axis, size: 82, space: 30, ...(chart.unit === "percent" ? {} : { incrs: BINARY }), values: (_, ticks) => ticks.map(value) },
-        ],
-        series: [
-          { label: "Time", value: (_, time) => (time === null ? "" : clock(time)) },
-          ...chart.series.map((series, place) => ({
-            label: series.label,
-            stroke: color(series.color),
-            width: 1.5,
-            fill: place < (chart.stacked ?? 0) ? `${color(series.color)}b0` : series.fill ? `${color(series.color)}22` : undefined,
-            // The part itself, not the height up to which it is drawn.
-            value: (_, __, ___, at) => {
-              const row = this.drawn.rows[at];
-              return chart.show(row ? series.of(row, pageSize) : null);
-            },
-            points: { show: false },
-          })),
-        ],
       },
       this.data(chart),
       host,

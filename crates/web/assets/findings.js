@@ -1,6 +1,7 @@
 // The findings: cards with their evidence, the fix, and a link to what is known of their subject.
 
 import { cell, plain } from "./format.js";
+import { recorded } from "./source.js";
 
 const UNITS = ["pages", "bytes", "seconds", "ratio"];
 const QUALITIES = ["reasons", "reason_codes", "estimated", "escaped"];
@@ -65,7 +66,7 @@ function card(finding, link) {
 export function findings(list, reason, link) {
   const items = (list ?? []).map((finding) => card(finding, link));
   if (items.length === 0 || reason) {
-    const none = line("li", reason ? `Not known: ${reason}.` : "Nothing to find fault with in the last minute.");
+    const none = line("li", reason ? `Not known: ${reason}.` : `Nothing to find fault with in ${recorded ? "this recording" : "the last minute"}.`);
     none.className = reason ? "unknown" : "none";
     items.push(none);
   }

@@ -1,5 +1,7 @@
 // Numbers as people read them, the same as in cachewise's own tables.
 
+import { recorded } from "./source.js";
+
 const STEPS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 export const pageSize = Number(document.body.dataset.pageSize);
@@ -24,7 +26,20 @@ export function count(number) {
   return Math.round(number).toLocaleString("en");
 }
 
-export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+// The time of day: the reader's own, and UTC in a recorded page, as in all of the report. A recording of more
+// than a day has the day too.
+const DAY = 86_400;
+export const zone = recorded ? " UTC" : "";
+export const clock = (seconds) => {
+  if (!Number.isFinite(seconds)) return "";
+  const date = new Date(seconds * 1000);
+  if (!recorded) return date.toLocaleTimeString([], { hourCycle: "h23" });
+  const text = date.toISOString().replace("T", " ");
+  return text.slice(recorded.tick.point.elapsed_seconds > DAY ? 5 : 11, 19);
+};
+
+// Whether a column is shown a second. A recorded page has the sums of its time.
+export const isRate = (column) => Boolean(column.rate) && !recorded;
 
 // A name as it may be shown: characters that turn the direction of what follows, or have no picture, would
 // make it read as another one. The paths of the map come without.
@@ -36,7 +51,7 @@ export function plain(name) {
 export function measure(row, column) {
   const value = row[column.id];
   if (value === null || value === undefined || typeof value !== "number") return null;
-  const rate = column.rate ? value / (row.elapsed_seconds || column.elapsed || 1) : value;
+  const rate = isRate(column) ? value / (row.elapsed_seconds || column.elapsed || 1) : value;
   return column.unit === "pages" ? rate * pageSize : rate;
 }
 

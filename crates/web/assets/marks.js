@@ -8,6 +8,10 @@ const GAPS = {
   missing: "no data",
   long: "suspended or stalled",
   disconnected: "not connected",
+  not_recorded: "not recorded",
+  unreadable: "unreadable samples",
+  suspended: "suspended",
+  late: "recorder late",
 };
 const MOST = 6;
 

@@ -1,6 +1,7 @@
 // The tables over the last interval or a longer time, and their files.
 
 import { saveAs, text } from "./csv.js";
+import { ask, recorded } from "./source.js";
 
 const byId = (id) => document.getElementById(id);
 const EVERY_MS = 2000;
@@ -24,7 +25,7 @@ export class TablesOver {
       const table = this.table;
       saveAs(`${table.id}.csv`, text(table.columns, table.sorted()));
     });
-    setInterval(() => {
+    if (!recorded) setInterval(() => {
       if (!this.isPaused && !document.hidden) this.load();
     }, EVERY_MS);
     follow();
@@ -36,7 +37,7 @@ export class TablesOver {
   }
 
   get seconds() {
-    return byId("over").value;
+    return recorded ? "" : byId("over").value;
   }
 
   // The address of the whole table.
@@ -57,9 +58,8 @@ export class TablesOver {
     const { seconds } = this;
     if (seconds === "") return;
     try {
-      const response = await fetch(`/api/v1/tables?seconds=${seconds}`);
-      const answer = await response.json();
-      if (response.ok && seconds === this.seconds) this.set(answer, answer.elapsed_seconds);
+      const { status, answer } = await ask("tables", { seconds });
+      if (status === 200 && seconds === this.seconds) this.set(answer, answer.elapsed_seconds);
     } catch {
       // The stream of events says that there is no connection.
     }

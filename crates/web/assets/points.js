@@ -1,8 +1,10 @@
 // The points of the charts, and the times without them. A server that starts again has no past: what the
-// browser knows stays, with a gap.
+// browser knows stays, with a gap. A recording knows its gaps.
+
+import { recorded } from "./source.js";
 
 // The longest time that is shown, in seconds.
-const MOST_SECONDS = 3600;
+const MOST_SECONDS = recorded ? Infinity : 3600;
 // Beyond this number the past is loaded again: the server has it in fewer points.
 const MANY = 2000;
 const MOST = 4000;
@@ -19,6 +21,8 @@ export class Points {
     this.started = null;
     this.interval = 1;
     this.longest = 10;
+    // The gaps of a recording; null where they follow from the points.
+    this.known = null;
     // When the connection was lost, in seconds; null while there is one.
     this.silent = null;
   }
@@ -38,9 +42,10 @@ export class Points {
   }
 
   // Takes the past that a server has. Points from before it, and later ones, stay.
-  reset({ points, started, interval_seconds: interval, longest_point_seconds: longest }) {
+  reset({ points, started, interval_seconds: interval, longest_point_seconds: longest, gaps }) {
     if (this.started !== null && this.started !== started) this.restarts.push(Date.parse(started) / 1000);
     [this.started, this.interval, this.longest] = [started, interval, longest];
+    this.known = gaps?.map(({ begin, end, kind }) => ({ from: Date.parse(begin) / 1000, to: Date.parse(end) / 1000, kind })) ?? null;
     const fresh = points.map(stamped);
     if (fresh.length === 0) return;
     const [first, last] = [begin(fresh[0]) + this.interval / 2, fresh.at(-1).at];
@@ -67,8 +72,13 @@ export class Points {
     this.restarts = this.restarts.filter((at) => at >= from);
   }
 
-  // Times without points, or with one that is far too long, each with its kind.
+  // Gaps for people, each with its kind.
   gaps(from) {
+    return this.known ?? this.holes(from);
+  }
+
+  // Times without points, or with one that is far too long.
+  holes(from) {
     const gaps = [];
     const first = this.points[0];
     if (first && begin(first) > from + TOLERANCE_SECONDS) gaps.push({ from, to: begin(first), kind: "before" });
@@ -97,7 +107,7 @@ export class Points {
 
   // Points in order, with null where nothing may be drawn between two of them.
   rows() {
-    const breaks = this.gaps(Infinity).filter((gap) => gap.kind !== "long").map((gap) => gap.from);
+    const breaks = this.holes(Infinity).filter((gap) => gap.kind !== "long").map((gap) => gap.from);
     const [times, rows] = [[], []];
     for (const point of this.points) {
       times.push(point.at);

@@ -19,6 +19,7 @@ export const READS = {
   show: perSecond,
   unit: "rate",
   stacked: 3,
+  hasTime: true,
   series: [
     { label: "From cache", color: "cached", of: pages("read_cached_pages") },
     { label: "Read ahead", color: "ahead", of: pages("readahead_hit_pages") },
@@ -28,7 +29,7 @@ export const READS = {
 };
 
 export const SERIES = [
-  { ...READS, place: "chart-reads", height: 230, hasTime: true },
+  { ...READS, place: "chart-reads", height: 230 },
   {
     place: "chart-devices",
     height: 90,
@@ -52,6 +53,16 @@ export const SERIES = [
     ],
   },
   {
+    place: "chart-reclaim",
+    height: 90,
+    show: perSecond,
+    unit: "rate",
+    series: [
+      { label: "Reclaimed", color: "direct", fill: true, of: pages("reclaimed_pages") },
+      { label: "Refaults of files", color: "miss", of: pages("file_refault_pages") },
+    ],
+  },
+  {
     place: "chart-memory",
     height: 108,
     hasTime: true,
@@ -61,6 +72,8 @@ export const SERIES = [
       { label: "Cached", color: "cached", fill: true, of: gauge("cached_bytes") },
       { label: "Buffers", color: "ahead", of: gauge("buffers_bytes") },
       { label: "Dirty", color: "miss", of: gauge("dirty_bytes") },
+      { label: "Anonymous", color: "direct", of: gauge("anon_bytes") },
+      { label: "Swap", color: "write", of: gauge("swap_used_bytes") },
     ],
   },
 ];

@@ -1,9 +1,12 @@
-// The state of the page in its address: reload, back, forward and a copied link restore it.
+// The state of the page in its address: reload, back, forward and a copied link restore it. In a recorded page
+// it is behind the `#`, as a file has no query.
 
-const DEFAULTS = { path: "/", tab: "processes", window: "300", over: "", filter: "", sort: "", subject: "", from: "", to: "" };
+import { recorded } from "./source.js";
+
+const DEFAULTS = { path: "/", tab: "processes", window: recorded ? "0" : "300", over: "", filter: "", sort: "", subject: "", from: "", to: "" };
 
 const read = () => {
-  const given = new URLSearchParams(location.search);
+  const given = new URLSearchParams(recorded ? location.hash.slice(1) : location.search);
   return Object.fromEntries(Object.entries(DEFAULTS).map(([key, usual]) => [key, given.get(key) ?? usual]));
 };
 
@@ -37,6 +40,7 @@ export class State {
     const query = new URLSearchParams();
     for (const [key, usual] of Object.entries(DEFAULTS)) if (values[key] !== usual) query.set(key, values[key]);
     const text = query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":");
+    if (recorded) return `#${text}`;
     return text === "" ? "/" : `/?${text}`;
   }
 

@@ -3,6 +3,7 @@
 import { readBar } from "./bar.js";
 import { cell, count, pageSize, bytes, plain } from "./format.js";
 import { SmallChart } from "./small.js";
+import { ask, recorded } from "./source.js";
 import { isEnded, nameOf } from "./tables.js";
 
 const EVERY_MS = 2000;
@@ -19,6 +20,8 @@ const NUMBERS = [
 ];
 const PROCESS = [{ id: "command", unit: "text", title: "Command" }, { id: "pid", unit: "id", title: "PID" }, ...NUMBERS, { id: "cpu_seconds", unit: "seconds", title: "CPU" }];
 const FILE = [{ id: "path", unit: "text", title: "Path" }, ...NUMBERS, { id: "file_size_bytes", unit: "bytes", title: "Size" }];
+
+const UNRECORDED = "A recording has the most active processes and files of each sample, and not which process used which file.";
 
 const made = (name, content, className = "") => {
   const element = document.createElement(name);
@@ -41,7 +44,7 @@ export class SubjectPanel {
       state.set({ subject: link.dataset.subject });
     });
     state.on(["subject"], () => this.open(true));
-    setInterval(() => {
+    if (!recorded) setInterval(() => {
       if (this.isOpen && !this.isPaused && !document.hidden) this.load();
     }, EVERY_MS);
     this.open(false);
@@ -85,8 +88,7 @@ export class SubjectPanel {
     const subject = this.shown;
     let answer;
     try {
-      const response = await fetch(`/api/v1/subject?of=${encodeURIComponent(subject)}`);
-      answer = await response.json();
+      ({ answer } = await ask("subject", { of: subject }));
     } catch (error) {
       answer = { error: `The server does not answer: ${error.message}` };
     }
@@ -108,11 +110,13 @@ export class SubjectPanel {
     const isFile = /^(file|inode|device):/.test(answer.subject);
     this.fill("subject-processes", isFile ? "Readers and writers" : "Processes", PROCESS, answer.processes, seconds);
     this.fill("subject-files", "Files", FILE, answer.subject.startsWith("device:") || !isFile ? answer.files : [], seconds);
-    this.evictions(answer.evictions ?? []);
+    const isHidden = recorded && row && (isFile ? answer.processes : answer.files)?.length === 0;
+    if (isHidden) byId(isFile ? "subject-processes" : "subject-files").replaceChildren(made("p", UNRECORDED, "note"));
+    this.evictions(answer);
   }
 
   about({ subject, row, reasons }) {
-    if (!row) return [made("p", `No use of the page cache in the last minute${reasons?.row ? `: ${reasons.row}` : ""}.`, "note")];
+    if (!row) return [made("p", `No use of the page cache in ${recorded ? "this recording" : "the last minute"}${reasons?.row ? `: ${reasons.row}` : ""}.`, "note")];
     const list = made("dl", [], "about-list");
     const add = (title, content) => list.append(made("div", [made("dt", title), made("dd", content)]));
     const link = (of, text) => {
@@ -139,6 +143,7 @@ export class SubjectPanel {
       host.replaceChildren();
       return;
     }
+    const period = recorded ? "the recording" : `the last ${seconds} s`;
     const head = made("thead", made("tr", columns.map((column) => {
       const cell = made("th", column.title);
       cell.scope = "col";
@@ -146,7 +151,7 @@ export class SubjectPanel {
       return cell;
     })));
     const body = made("tbody", rows.map((row) => this.line(row, columns)));
-    const table = made("table", [made("caption", `${title} of the last ${seconds} s`, "hidden"), head, body]);
+    const table = made("table", [made("caption", `${title} of ${period}`, "hidden"), head, body]);
     const scroll = made("div", table, "scroll");
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
@@ -154,7 +159,7 @@ export class SubjectPanel {
     const old = host.querySelector(".scroll");
     const focus = host.contains(document.activeElement) ? document.activeElement.dataset.subject ?? "" : null;
     const [left, top] = [old?.scrollLeft ?? 0, old?.scrollTop ?? 0];
-    host.replaceChildren(made("h3", [`${title} `, made("small", `sums of the last ${seconds} s`)]), scroll);
+    host.replaceChildren(made("h3", [`${title} `, made("small", `sums of ${period}`)]), scroll);
     scroll.scrollTo(left, top);
     if (focus !== null) ([...scroll.querySelectorAll("a")].find((link) => link.dataset.subject === focus) ?? scroll).focus({ preventScroll: true });
   }
@@ -178,22 +183,27 @@ export class SubjectPanel {
     return made("tr", cells, isEnded(row) ? "ended" : "");
   }
 
-  evictions(rows) {
-    const items = rows.map((row) => {
+  // Of a file and of a group these are its own pages; of a process those that it evicted.
+  evictions({ subject, evictions }) {
+    const isFile = /^(file|inode):/.test(subject);
+    const isEvictor = /^(process|command):/.test(subject);
+    const items = (evictions ?? []).map((row) => {
       const { culprit } = row;
       const size = bytes(row.evicted_pages * pageSize);
-      const item = made("li", `${size} evicted (${row.cause.replaceAll("_", " ")})`);
-      if (!culprit) return item;
+      const of = isFile ? "" : ` of ${plain(row.path ?? `inode ${row.inode ?? "?"}`)}`;
+      const item = made("li", `${size}${of} evicted (${row.cause.replaceAll("_", " ")})`);
+      if (!culprit || isEvictor) return item;
       const name = plain(culprit.command ?? "?");
-      if (typeof culprit.pid === "number") {
-        const link = made("a", `${name}, PID ${culprit.pid}`);
-        link.dataset.subject = `process:${culprit.pid}`;
+      const isOne = typeof culprit.pid === "number";
+      if (isOne || typeof culprit.command === "string") {
+        const link = made("a", isOne ? `${name}, PID ${culprit.pid}` : name);
+        link.dataset.subject = isOne ? `process:${culprit.pid}` : `command:${culprit.command}`;
         link.href = this.state.link({ subject: link.dataset.subject });
         item.append(" by ", link);
       } else item.append(` by ${name}`);
       return item;
     });
-    byId("subject-evictions").replaceChildren(...(items.length > 0 ? [made("h3", "Evicted pages"), made("ul", items)] : []));
+    byId("subject-evictions").replaceChildren(...(items.length > 0 ? [made("h3", isEvictor ? "Pages that it evicted" : "Evicted pages"), made("ul", items)] : []));
   }
 }
 

@@ -1,6 +1,6 @@
 // The summary at the top: headline, picture of reads, figures, and their quality.
 
-import { cell, percent } from "./format.js";
+import { cell, isRate, percent } from "./format.js";
 
 const FIGURES = {
   reuse_ratio: { unit: "ratio" },
@@ -40,15 +40,16 @@ function reads(point) {
     x += width;
     document.querySelector(`#reads li.${name} b`).textContent = percent(ratio);
   }
-  const direct = cell(point, { id: "direct_read_bytes", unit: "bytes", rate: true }).text;
-  document.querySelector("#reads li.direct b").textContent = `${direct}/s`;
+  const how = FIGURES.direct_read_bytes;
+  const direct = cell(point, { id: "direct_read_bytes", ...how }).text;
+  document.querySelector("#reads li.direct b").textContent = `${direct}${isRate(how) ? "/s" : ""}`;
 }
 
 function figures(point) {
   for (const [id, how] of Object.entries(FIGURES)) {
     const place = document.querySelector(`[data-figure="${id}"]`);
     place.textContent = cell(point, { id, ...how }).text;
-    if (how.rate && point[id] !== null) {
+    if (isRate(how) && point[id] !== null) {
       const per = document.createElement("small");
       per.textContent = "/s";
       place.append(per);

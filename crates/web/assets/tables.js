@@ -121,7 +121,7 @@ export class Table {
 
   fill(td, row, column, subject) {
     const shown = cell(row, { ...column, elapsed: this.elapsed });
-    const text = column.id === "command" ? nameOf(row) : row.members > 1 && row[column.id] === null ? "-" : shown.text;
+    const text = column.id === "command" ? nameOf(row) : row.members > 1 && row[column.id] === null ? "-" : numberOf(row, column) ?? shown.text;
     td.colSpan = 1;
     td.className = column.unit === "text" ? "name" : measure(row, column) === 0 ? "number zero" : "number";
     const hint = shown.title ?? (column.unit === "text" ? text : "");
@@ -150,6 +150,12 @@ export class Table {
 }
 
 export const isEnded = (row) => typeof row.exit_status === "string" && row.exit_status !== "running";
+
+// The number of a file whose path is not known.
+function numberOf(row, { id }) {
+  const [kind, major, minor, inode] = id === "path" && row.path === null ? (row.subject ?? "").split(":") : [];
+  return kind === "inode" ? `? (inode ${inode} on ${major}:${minor})` : null;
+}
 
 // The name of a process, or of all of a command that have ended.
 export function nameOf(row) {

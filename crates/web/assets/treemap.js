@@ -2,6 +2,7 @@
 // has the same numbers; each points at the other.
 
 import { bytes, count, percent } from "./format.js";
+import { ask } from "./source.js";
 
 // Cividis: its steps differ in lightness, for every kind of colour vision, and in grey.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
@@ -111,10 +112,10 @@ export class Treemap {
     this.path = path;
     let answer;
     try {
-      const response = await fetch(`/api/v1/cache?path=${encodeURIComponent(path)}`);
-      answer = await response.json();
+      const asked = await ask("cache", { path });
+      answer = asked.answer;
       // The census takes long: the next answer has it.
-      if (response.status === 503) setTimeout(() => path === this.path && this.load(), AGAIN_MS);
+      if (asked.status === 503) setTimeout(() => path === this.path && this.load(), AGAIN_MS);
     } catch (error) {
       answer = { error: `The server does not answer: ${error.message}` };
     }

@@ -1,21 +1,42 @@
 //! Events: one text for each tick, for live views, and the charts' points.
 
-use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Part, Row, field};
+use cachewise_model::{Diagnosis, Exactness, Interval, Lost, Row, field};
 use cachewise_view::{columns_json, findings_json, lost_json};
 use serde_json::{Value as Json, json};
 
 use crate::columns::{TABLES, Table, greatest_of};
-use crate::folded::{FoldedRow, fold_ended};
+use crate::folded::{folded, rest};
 use crate::subject_id::SubjectId;
 
 /// The media type of a stream of events.
 pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 
-/// Rows of each table in an event.
-const MOST_ROWS: usize = 100;
+/// How many rows a table has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) rows: usize,
+    pub(crate) beyond: Beyond,
+}
+
+impl Limit {
+    /// The limit of an event.
+    pub(crate) const EVENT: Limit = Limit {
+        rows: 100,
+        beyond: Beyond::Omitted,
+    };
+}
+
+/// The rows beyond the greatest ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// They are left out: another request returns them.
+    Omitted,
+    /// They are one row: there is nothing to request.
+    Summed,
+}
 
 /// The fields that the charts, and the figures above them, show.
-const POINT: [&str; 24] = [
+const POINT: [&str; 28] = [
     "time",
     "elapsed_seconds",
     "read_requested_pages",
@@ -34,8 +55,12 @@ const POINT: [&str; 24] = [
     "cached_bytes",
     "buffers_bytes",
     "shmem_bytes",
+    "anon_bytes",
+    "swap_used_bytes",
     "dirty_bytes",
     "writeback_bytes",
+    "reclaimed_pages",
+    "file_refault_pages",
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",
     "psi_io_some_ratio",
@@ -54,33 +79,42 @@ pub(crate) fn point(tick: &Interval) -> Json {
 /// A tick as an event. Exactness and losses are those since the start.
 pub(crate) fn event(
     tick: &Interval,
-    point: &str,
     findings: &Diagnosis,
     exactness: Exactness,
     lost: &[Lost],
 ) -> String {
-    let mut rest = json!({
+    // JSON has no line feeds outside its strings, and none in them.
+    let tick = document(tick, findings, exactness, lost, Limit::EVENT);
+    format!("event: tick\ndata: {tick}\n\n")
+}
+
+/// A tick as a document.
+pub(crate) fn document(
+    tick: &Interval,
+    findings: &Diagnosis,
+    exactness: Exactness,
+    lost: &[Lost],
+    limit: Limit,
+) -> Json {
+    let mut json = json!({
         "reasons": {},
         "reason_codes": {},
         "exactness": { "id": exactness.id(), "text": exactness.text() },
         "lost": lost_json(lost),
+        "point": point(tick),
     });
-    tables(tick, &mut rest);
+    tables(tick, &mut json, limit);
     for (name, member) in findings_json(findings) {
         match member {
-            Json::Object(reasons) if rest[&name].is_object() => {
+            Json::Object(reasons) if json[&name].is_object() => {
                 for (of, reason) in reasons {
-                    rest[&name][of] = reason;
+                    json[&name][of] = reason;
                 }
             }
-            member => rest[name] = member,
+            member => json[name] = member,
         }
     }
-    // JSON has no line feeds outside its strings, and none in them.
-    format!(
-        "event: tick\ndata: {}\n\n",
-        with_member(&rest, "point", point)
-    )
+    json
 }
 
 /// An object with one member more, which is JSON already.
@@ -96,10 +130,10 @@ pub(crate) fn error_event(error: &str) -> String {
 }
 
 /// Sets the tables of an interval as members of an object, those that are unknown with their reasons.
-pub(crate) fn tables(interval: &Interval, object: &mut Json) {
+pub(crate) fn tables(interval: &Interval, object: &mut Json, limit: Limit) {
     for table in TABLES {
         match table.rows_of(interval) {
-            Ok(of) => object[table.id] = rows(table, of, MOST_ROWS),
+            Ok(of) => object[table.id] = rows(table, of, limit),
             Err(missing) => {
                 object[table.id] = Json::Null;
                 object["reasons"][table.id] = missing.reason().words().into();
@@ -110,17 +144,19 @@ pub(crate) fn tables(interval: &Interval, object: &mut Json) {
 }
 
 /// The greatest rows of a table; processes that have ended are one row for each command.
-pub(crate) fn rows(table: &Table, rows: Vec<Row>, most: usize) -> Json {
-    let folded = match table.part {
-        Part::Process => fold_ended(rows),
-        _ => rows
-            .into_iter()
-            .map(|row| FoldedRow { row, members: 1 })
-            .collect(),
+pub(crate) fn rows(table: &Table, rows: Vec<Row>, limit: Limit) -> Json {
+    let folded = folded(table.part, rows);
+    let wanted = match limit.beyond {
+        Beyond::Omitted => limit.rows,
+        Beyond::Summed => usize::MAX,
     };
-    let rows = greatest_of(folded.into_iter(), &table.order(), most, |folded| {
+    let mut rows = greatest_of(folded.into_iter(), &table.order(), wanted, |folded| {
         &folded.row
     });
+    if rows.len() > limit.rows {
+        let others = rows.split_off(limit.rows);
+        rows.extend(rest(table.part, others));
+    }
     let rows = rows.iter();
     rows.map(|folded| row_of(table, &folded.row, folded.members))
         .collect()

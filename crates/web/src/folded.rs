@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cachewise_model::{Measured, Reason, Row};
+use cachewise_model::{Labels, Measured, Part, Reason, Row, Subject};
 
 /// The exit of processes that ended in different ways.
 const ENDED: &str = "ended";
@@ -14,9 +14,20 @@ pub(crate) struct FoldedRow {
     pub(crate) members: usize,
 }
 
+/// The rows of a table: of processes, those that have ended are one for each command.
+pub(crate) fn folded(part: Part, rows: Vec<Row>) -> Vec<FoldedRow> {
+    match part {
+        Part::Process => fold_ended(rows),
+        _ => rows
+            .into_iter()
+            .map(|row| FoldedRow { row, members: 1 })
+            .collect(),
+    }
+}
+
 /// Sums up the rows of processes of the same command that have ended: short-lived ones would fill the table, and
 /// none of them would be first in it.
-pub(crate) fn fold_ended(rows: impl IntoIterator<Item = Row>) -> Vec<FoldedRow> {
+fn fold_ended(rows: impl IntoIterator<Item = Row>) -> Vec<FoldedRow> {
     let mut folded: Vec<FoldedRow> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for row in rows {
@@ -39,6 +50,43 @@ pub(crate) fn fold_ended(rows: impl IntoIterator<Item = Row>) -> Vec<FoldedRow> 
         }
     }
     folded
+}
+
+/// The sum of rows that get no row of their own, named by how many they are; none if there are none.
+pub(crate) fn rest(part: Part, rows: Vec<FoldedRow>) -> Option<FoldedRow> {
+    let members: usize = rows.iter().map(|folded| folded.members).sum();
+    let name = format!("({members} others)");
+    let mut rows = rows.into_iter();
+    let mut sum = rows.next()?;
+    rows.for_each(|folded| add(&mut sum, folded.row));
+    let mut labels = Labels::default();
+    match part {
+        Part::Process => labels.command = Measured::Exact(name),
+        Part::Cgroup => labels.cgroup = Measured::Exact(name),
+        Part::File | Part::Device => labels.path = Measured::Exact(name.into()),
+    }
+    let Row {
+        ledger,
+        subject,
+        elapsed,
+        page_size,
+        ..
+    } = sum.row;
+    let row = Row {
+        labels,
+        ledger,
+        subject: Subject {
+            cpu_seconds: subject.cpu_seconds,
+            device_read_bytes: subject.device_read_bytes,
+            device_write_bytes: subject.device_write_bytes,
+            ..Subject::default()
+        },
+        elapsed,
+        page_size,
+        ..Row::default()
+    };
+    // It is one row, and none of a command.
+    Some(FoldedRow { row, members: 1 })
 }
 
 fn has_ended(row: &Row) -> bool {

@@ -11,9 +11,10 @@ use cachewise_model::{
     Count, Counter, Diagnosis, EvictionCause, Exactness, Exit, Interval, Lost, ProcessFileUse,
     ProcessRow, Row, Stacks, Sum,
 };
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use tokio::sync::broadcast;
 
+use crate::documents;
 use crate::events;
 use crate::history::{History, append, of_machine};
 use crate::metrics::{Culprits, Devices, Groups};
@@ -149,9 +150,8 @@ impl Gathered {
         if self.events.receiver_count() > 0 {
             let findings = self.findings().clone();
             if let Some(tick) = self.window.back() {
-                let point = events::point(tick).to_string();
                 // The last client may have gone just now.
-                let event = events::event(tick, &point, &findings, self.exactness(), self.lost());
+                let event = events::event(tick, &findings, self.exactness(), self.lost());
                 let _ = self.events.send(event.into());
             }
         }
@@ -265,12 +265,7 @@ impl Gathered {
 
     /// The members that every document begins with.
     pub(crate) fn head(&self, time: &str) -> Json {
-        json!({
-            "schema_version": cachewise_model::SCHEMA_VERSION,
-            "timestamp": time,
-            "hostname": self.machine.source.hostname,
-            "page_size_bytes": self.machine.source.page().get(),
-        })
+        documents::head(&self.machine.source, time)
     }
 }
 

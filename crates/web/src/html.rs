@@ -41,6 +41,6 @@ fn acts(character: char) -> bool {
 }
 
 /// JSON in a script element: what could end the element is written otherwise.
-pub(crate) fn json(json: &serde_json::Value) -> String {
-    json.to_string().replace('<', "\\u003c")
+pub(crate) fn json_in_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
 }

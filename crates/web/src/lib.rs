@@ -16,6 +16,7 @@
 //! - `metrics/`: the table of metrics, the exposition in two formats, the ranking of control groups.
 //! - `http/`: connections and their limits, access control, JSON, the stream of events, the page.
 //! - `push`: metrics sent to an OpenTelemetry collector.
+//! - `page`: the page as HTML, of a server or of a recording. `documents`: documents that both make.
 //! - `report`: a recording as one self-contained page.
 //! - `schema`: the OpenAPI description of the JSON.
 
@@ -24,6 +25,7 @@
 
 mod cache;
 mod columns;
+mod documents;
 mod events;
 mod folded;
 mod gather;
@@ -34,6 +36,7 @@ mod http;
 mod metrics;
 mod names;
 mod options;
+mod page;
 #[cfg(feature = "otlp")]
 mod push;
 mod report;
@@ -53,7 +56,7 @@ pub use names::Names;
 pub use options::{Endpoint, Limits, Options, Token, WeakToken};
 #[cfg(feature = "otlp")]
 pub use push::{NotOtlp, Otlp, OtlpAddress};
-pub use report::{ReportPage, report_page};
+pub use report::{ReportSamples, report_page};
 pub use schema::openapi;
 pub use source::{Cost, FileSet, Machine, Surveying, Watching};
 pub use survey::Survey;

@@ -143,7 +143,8 @@ pub fn openapi() -> Json {
         ),
         (
             "/api/v1/subject",
-            "One process, command, file, control group or device in the last minute: its files, its readers and its past",
+            "One process, command, file, control group or device in the last minute: its files, its readers, its past and its evicted pages; of a \
+             process those that it evicted, summed up by command",
             json!([query(
                 "of",
                 "The subject: process:PID, process:PID:STARTED, command:NAME, file:PATH, inode:MAJOR:MINOR:INODE, \

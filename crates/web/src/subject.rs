@@ -1,18 +1,17 @@
-//! One process, command, file, control group or device in the last minute: its files, its readers, and its past.
+//! One process, command, file, control group or device in an interval: its files, its readers, and its past.
 
 use std::collections::{BTreeMap, HashSet};
 
-use cachewise_model::{FileRow, Interval, Ledger, ProcessRow, Row, field};
+use cachewise_model::{
+    Eviction, FileRow, Interval, Ledger, Measured, ProcessRow, Reason, Row, field,
+};
 use cachewise_view::{columns_json, evictions_json};
 use serde_json::{Value as Json, json};
 
 use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table};
-use crate::events;
-use crate::gathered::Gathered;
+use crate::events::{self, Limit};
 use crate::subject_id::SubjectId;
 
-/// Rows of each table.
-const MOST_ROWS: usize = 100;
 /// Rows of evictions.
 const MOST_EVICTIONS: usize = 20;
 /// The fields of a point of its past.
@@ -28,10 +27,14 @@ const POINT: [&str; 8] = [
 ];
 
 /// The members of the answer about a subject, without the document's head.
-pub(crate) fn members(gathered: &Gathered, id: &SubjectId, whole: &Interval) -> Json {
+pub(crate) fn members<'a>(
+    parts: impl Iterator<Item = &'a Interval>,
+    id: &SubjectId,
+    whole: &Interval,
+    limit: Limit,
+) -> Json {
     let fields: Vec<_> = POINT.iter().filter_map(|id| field(id)).collect();
-    let past: Vec<Json> = gathered
-        .parts()
+    let past: Vec<Json> = parts
         .map(|part| {
             let ledger = Found::of(id, part).ledger;
             let row = part.of_this(Row {
@@ -42,21 +45,25 @@ pub(crate) fn members(gathered: &Gathered, id: &SubjectId, whole: &Interval) -> 
         })
         .collect();
     let found = Found::of(id, whole);
+    let own = found.own.clone().map(|(table, row, members)| {
+        let row = whole.of_this(row);
+        events::row_of(table, &row, members)
+    });
     json!({
         "subject": id.to_string(),
         "elapsed_seconds": whole.elapsed.as_secs_f64(),
-        "row": found.own,
-        "processes": found.processes(id, whole),
-        "files": found.files(whole),
-        "evictions": found.evictions(whole),
+        "row": own,
+        "processes": found.processes(id, whole, limit),
+        "files": found.files(whole, limit),
+        "evictions": found.evictions(id, whole),
         "points": past,
     })
 }
 
 /// The rows of an interval that belong to a subject.
 struct Found {
-    /// Its own row, if it has one.
-    own: Json,
+    /// Its own row, if it has one, and how many processes are in it.
+    own: Option<(&'static Table, Row, usize)>,
     ledger: Ledger,
     /// Indexes of processes and of files that it is, or that belong to it.
     processes: HashSet<usize>,
@@ -66,7 +73,7 @@ struct Found {
 impl Found {
     fn of(id: &SubjectId, interval: &Interval) -> Found {
         let mut found = Found {
-            own: Json::Null,
+            own: None,
             ledger: Ledger::default(),
             processes: HashSet::new(),
             files: HashSet::new(),
@@ -85,7 +92,7 @@ impl Found {
                     .find(|group| group.path.as_ref().known() == Some(path));
                 if let Some(own) = own {
                     found.ledger = own.ledger.clone();
-                    found.own = own_row(&CGROUPS, interval, own.row(), 1);
+                    found.own = Some((&CGROUPS, own.row(), 1));
                 }
             }
             SubjectId::Device(device) => {
@@ -100,7 +107,7 @@ impl Found {
                         number.is_some_and(|number| number.device == own.device)
                     });
                     found.ledger = own.ledger.clone();
-                    found.own = own_row(&DEVICES, interval, own.row(), 1);
+                    found.own = Some((&DEVICES, own.row(), 1));
                 }
             }
         }
@@ -128,7 +135,7 @@ impl Found {
             sum.append(row.clone());
         }
         self.ledger = sum.ledger.clone();
-        self.own = own_row(&PROCESSES, interval, sum.row(), self.processes.len());
+        self.own = Some((&PROCESSES, sum.row(), self.processes.len()));
     }
 
     fn take_files(&mut self, id: &SubjectId, interval: &Interval) {
@@ -140,11 +147,11 @@ impl Found {
             sum.append(row.clone());
         }
         self.ledger = sum.ledger.clone();
-        self.own = own_row(&FILES, interval, sum.row(), 1);
+        self.own = Some((&FILES, sum.row(), 1));
     }
 
     /// Its processes; of a file or device, the processes that used it, with what they did there.
-    fn processes(&self, id: &SubjectId, interval: &Interval) -> Json {
+    fn processes(&self, id: &SubjectId, interval: &Interval, limit: Limit) -> Json {
         let rows: Vec<ProcessRow> = match id {
             SubjectId::File(_) | SubjectId::Inode(_) | SubjectId::Device(_) => {
                 let uses = interval
@@ -169,11 +176,11 @@ impl Found {
             }
         };
         let rows = rows.iter().map(|row| interval.of_this(row.row()));
-        events::rows(&PROCESSES, rows.collect(), MOST_ROWS)
+        events::rows(&PROCESSES, rows.collect(), limit)
     }
 
     /// The files that its processes used, with what they did there.
-    fn files(&self, interval: &Interval) -> Json {
+    fn files(&self, interval: &Interval, limit: Limit) -> Json {
         let rows: Vec<FileRow> = match self.processes.is_empty() {
             true => {
                 let own = self.files.iter().map(|place| &interval.files[*place]);
@@ -195,27 +202,76 @@ impl Found {
             }
         };
         let rows = rows.iter().map(|row| interval.of_this(row.row()));
-        events::rows(&FILES, rows.collect(), MOST_ROWS)
+        events::rows(&FILES, rows.collect(), limit)
     }
 
-    /// Pages of its files that were evicted, and by whom.
-    fn evictions(&self, interval: &Interval) -> Json {
-        let mut own = Interval {
+    /// Evicted pages: of a file or device its own, of a control group those charged to it, of a process those that it
+    /// evicted.
+    fn evictions(&self, id: &SubjectId, interval: &Interval) -> Json {
+        let culprits: HashSet<_> = (self.processes.iter())
+            .map(|place| &interval.processes[*place])
+            .filter_map(|process| Some((process.pid?, process.started.known()?)))
+            .collect();
+        let is_own = |eviction: &Eviction| match id {
+            SubjectId::Cgroup(_) => {
+                let charged = eviction.charged.as_ref().known();
+                charged.is_some_and(|group| id.has_group(group))
+            }
+            SubjectId::Process(..) | SubjectId::Command(_) => {
+                let culprit = eviction.culprit.as_ref();
+                let id = culprit.and_then(|culprit| Some((culprit.pid.known()?, culprit.started)));
+                id.is_some_and(|id| culprits.contains(&id))
+            }
+            _ => self.files.contains(&eviction.file),
+        };
+        let own: Vec<Eviction> = interval
+            .evictions
+            .iter()
+            .filter(|one| is_own(one))
+            .cloned()
+            .collect();
+        if own.is_empty() {
+            return json!([]);
+        }
+        let own = Interval {
             files: interval.files.clone(),
-            evictions: interval.evictions.clone(),
+            evictions: by_command(own),
             ..Interval::new(interval.source.clone(), interval.time.clone())
         };
-        own.evictions
-            .retain(|eviction| self.files.contains(&eviction.file));
         let mut rows = evictions_json(&own);
         rows.truncate(MOST_EVICTIONS);
         rows.into()
     }
 }
 
-fn own_row(table: &Table, interval: &Interval, row: Row, members: usize) -> Json {
-    let row = interval.of_this(row);
-    events::row_of(table, &row, members)
+/// Evictions of the same file for the same cause by processes of the same command as one, which has no process id.
+fn by_command(evictions: Vec<Eviction>) -> Vec<Eviction> {
+    let mut sums: Vec<Eviction> = Vec::new();
+    for eviction in evictions {
+        let command = |of: &Eviction| of.culprit.as_ref().map(|culprit| culprit.command.clone());
+        let like = sums.iter_mut().find(|sum| {
+            (sum.file, sum.cause) == (eviction.file, eviction.cause)
+                && command(sum) == command(&eviction)
+        });
+        let Some(sum) = like else {
+            sums.push(eviction);
+            continue;
+        };
+        sum.pages += eviction.pages;
+        sum.own |= eviction.own;
+        if sum.charged != eviction.charged {
+            sum.charged = Measured::not_offered(Reason::SummedUp);
+        }
+        if let (Some(culprit), Some(other)) = (&mut sum.culprit, eviction.culprit)
+            && (culprit.pid, culprit.started) != (other.pid, other.started)
+        {
+            culprit.pid = Measured::not_offered(Reason::SummedUp);
+            if culprit.cgroup != other.cgroup {
+                culprit.cgroup = Measured::not_offered(Reason::SummedUp);
+            }
+        }
+    }
+    sums
 }
 
 fn indexes<T>(rows: &[T], is: impl Fn(&T) -> bool) -> HashSet<usize> {

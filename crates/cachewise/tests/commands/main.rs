@@ -36,6 +36,7 @@ mod pid_namespace;
 mod process_limit;
 mod recipes;
 mod record;
+mod report_page;
 mod run_command;
 mod run_evictions;
 mod run_follow;
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
         process_limit,
         recipes,
         record,
+        report_page,
         run_command,
         run_evictions,
         run_follow,

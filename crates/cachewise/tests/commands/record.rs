@@ -24,7 +24,6 @@ pub fn trials() -> Vec<Trial> {
         needs_root("shown::in_every_format", formats),
         needs_root("shown::a_part_of_the_time", part_of_the_time),
         needs_root("shown::sample_by_sample", sample_by_sample),
-        needs_root("shown::in_a_browser", browser),
         plain(
             "redacted::arguments_are_in_no_output",
             redacted_arguments_are_in_no_output,
@@ -529,55 +528,6 @@ fn part_of_the_time() {
     ]))
     .expect(2, "no time")
     .says("is not a time", "what is");
-}
-
-fn browser() {
-    let Some(chromium) = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok())
-    else {
-        println!(
-            "skipped: the report in a browser: needs chromium; scripts/setup test installs it"
-        );
-        return;
-    };
-    let scratch = Scratch::new();
-    let (recording, _) = recorded(&scratch, &[]);
-    let page = scratch.path("report.html");
-    Ended::of(&mut cachewise([
-        "report",
-        text(&recording),
-        "--html",
-        text(&page),
-    ]))
-    .expect(0, "a page is made")
-    .says("open it in a browser", "and what to do with it");
-    let profile = scratch.path("profile");
-    let ended = Ended::of(Command::new(chromium).args([
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr",
-        "--virtual-time-budget=5000",
-        &format!("--user-data-dir={}", text(&profile)),
-        "--dump-dom",
-        &format!("file://{}", text(&page)),
-    ]))
-    .expect(0, "the browser shows it");
-    let (dom, log) = (ended.out(), ended.err());
-    let drawn = dom
-        .split("data-drawn=\"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next());
-    let drawn: usize = drawn.and_then(|drawn| drawn.parse().ok()).unwrap_or(0);
-    assert!(drawn >= 4, "{drawn} plots are drawn: {log}");
-    assert_eq!(dom.matches("<canvas").count(), drawn, "each on a canvas");
-    assert!(dom.contains("As a table"), "and each has a table");
-    for wrong in ["Content Security Policy", "Uncaught", "ERR_"] {
-        assert!(!log.contains(wrong), "nothing is refused or fails: {log}");
-    }
 }
 
 fn unprivileged() {

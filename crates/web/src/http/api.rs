@@ -18,6 +18,7 @@ use super::query::{
 };
 use super::site::Site;
 use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
+use crate::documents;
 use crate::events::with_member;
 use crate::gathered::Gathered;
 use crate::history::COARSE;
@@ -221,10 +222,9 @@ pub(super) async fn history(
         Err(error) => return bad(error),
     };
     let answer = site.asking.ask(move |gathered, _| {
-        let mut json = gathered.head(gathered.time().unwrap_or_default());
-        json["started"] = gathered.machine.started.as_str().into();
-        json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
-        json["longest_point_seconds"] = COARSE.max(gathered.options.interval).as_secs_f64().into();
+        let head = gathered.head(gathered.time().unwrap_or_default());
+        let (started, interval) = (&gathered.machine.started, gathered.options.interval);
+        let json = documents::history(head, started, interval, COARSE);
         with_member(&json, "points", &gathered.history.points(time))
     });
     answered(answer.await)

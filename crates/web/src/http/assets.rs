@@ -37,9 +37,11 @@ static ASSETS: &[Asset] = assets! {
     "login.js", "text/javascript; charset=utf-8";
     "marks.js", "text/javascript; charset=utf-8";
     "over.js", "text/javascript; charset=utf-8";
+    "plot.js", "text/javascript; charset=utf-8";
     "points.js", "text/javascript; charset=utf-8";
     "series.js", "text/javascript; charset=utf-8";
     "small.js", "text/javascript; charset=utf-8";
+    "source.js", "text/javascript; charset=utf-8";
     "state.js", "text/javascript; charset=utf-8";
     "subject.js", "text/javascript; charset=utf-8";
     "summary.js", "text/javascript; charset=utf-8";
@@ -87,6 +89,12 @@ fn give(name: &str, headers: &HeaderMap) -> Response {
         return (StatusCode::NOT_MODIFIED, head).into_response();
     }
     (head, asset.bytes).into_response()
+}
+
+/// The text of a module of the page.
+pub(crate) fn module(name: &str) -> Option<&'static str> {
+    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
+    std::str::from_utf8(asset.bytes).ok()
 }
 
 fn tag(asset: &Asset) -> String {

@@ -25,6 +25,8 @@ mod socket;
 mod subject;
 mod write_timeout;
 
+pub(crate) use assets::module;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 use super::api::{answered, bad, over};
 use super::query::{IntervalQuery, QueryResult, SubjectQuery, time};
 use super::site::Site;
-use crate::events;
-use crate::subject::members;
+use crate::documents;
+use crate::events::{self, Limit};
 use crate::subject_id::SubjectId;
 
 /// One subject in the last minute; the whole machine where none is named.
@@ -26,18 +26,7 @@ pub(super) async fn subject(
     };
     let answer = site.asking.ask(move |gathered, watching| {
         let whole = gathered.minute_or_begin(watching)?;
-        let mut json = gathered.head(&whole.time);
-        match whole.parts_missing() {
-            None => merge(&mut json, members(gathered, &id, &whole)),
-            Some(missing) => {
-                json["subject"] = id.to_string().into();
-                for list in ["row", "processes", "files", "evictions", "points"] {
-                    json[list] = Json::Null;
-                    json["reasons"][list] = missing.reason().words().into();
-                    json["reason_codes"][list] = missing.reason().code().into();
-                }
-            }
-        }
+        let json = documents::subject(&id, &whole, gathered.parts(), Limit::EVENT);
         Ok::<Json, String>(json)
     });
     answered(answer.await.and_then(|answer| answer))
@@ -61,16 +50,8 @@ pub(super) async fn tables(
         json["elapsed_seconds"] = interval.elapsed.as_secs_f64().into();
         json["reasons"] = json!({});
         json["reason_codes"] = json!({});
-        events::tables(&interval, &mut json);
+        events::tables(&interval, &mut json, Limit::EVENT);
         json
     });
     answered(answer.await)
-}
-
-fn merge(json: &mut Json, members: Json) {
-    if let Json::Object(members) = members {
-        for (name, member) in members {
-            json[name] = member;
-        }
-    }
 }

@@ -54,9 +54,10 @@ pub(super) fn stacks(total: &Interval) -> String {
         false => FlameWeight::Pages,
     };
     format!(
-        "<section class=\"card\" aria-labelledby=\"stacks\">\n<h2 id=\"stacks\">{}</h2>\n<div class=\"scroll\"><table>\n\
+        "<section class=\"card\" aria-labelledby=\"stacks\">\n<h2 id=\"stacks\">{}</h2>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: stacks\"><table>\n\
          <thead><tr>{}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{more}{}\
-         <div class=\"scroll\">{}</div></section>\n",
+         <div class=\"scroll flame\" tabindex=\"0\" role=\"region\" aria-label=\"Flame graph\">{}</div></section>\n",
         text(table.title),
         heads.collect::<String>(),
         hints.collect::<String>(),

@@ -4,7 +4,6 @@
 //! - `compare`: the changes between two reports
 //! - `when`: times as users write them
 //! - `pick`: a part of the machine
-//! - `points`: points of a plot with many samples
 //! - `step`: sample by sample, on the terminal
 //! - this file: selection and output
 
@@ -12,7 +11,6 @@ pub mod arguments;
 mod compare;
 mod ending;
 mod pick;
-mod points;
 mod range;
 mod step;
 mod when;
@@ -27,7 +25,7 @@ use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summa
 use cachewise_view::{
     Format, RowOptions, RowWriter, RowWriters, SummaryOptions, lost_text, write_summary,
 };
-use cachewise_web::ReportPage;
+use cachewise_web::ReportSamples;
 
 use crate::options::OpenStackFiles;
 use arguments::{Of, Report};
@@ -35,7 +33,6 @@ use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 use cachewise_cli::sinks::Sinks;
 use ending::{finish, judged, nothing_in};
 use pick::Picked;
-use points::Points;
 use range::range;
 
 /// Number of rows after which the header is repeated, on a terminal.
@@ -217,7 +214,7 @@ fn rows(sample: &Sample, of: Of) -> Vec<Row> {
     }
 }
 
-/// A page with plots.
+/// The page of a recording.
 fn html(
     arguments: &Report,
     reader: &mut Reader,
@@ -231,13 +228,16 @@ fn html(
             page.display()
         );
     }
-    let mut points = Points::default();
+    let mut samples = ReportSamples::default();
     let mut picked = Picked::of(&arguments.selection);
     let summary = summarize(reader, range, |sample, gap| {
         if let Some(picked) = &mut picked {
             picked.keep(&mut sample.interval);
         }
-        points.add(&sample.interval, gap);
+        samples.add(
+            &sample.interval,
+            gap.is_some_and(|gap| gap.kind.loses_counts()),
+        );
         Ok::<(), anyhow::Error>(())
     })?;
     let Some(mut summary) = summary else {
@@ -252,13 +252,7 @@ fn html(
         summary.diagnosis.name_subjects(&summary.total);
     }
     write_stacks(stack_files, arguments, &summary)?;
-    let (rows, each) = points.finish();
-    let text = cachewise_web::report_page(&ReportPage {
-        summary: &summary,
-        points: &rows,
-        samples_each: each,
-        version: env!("CARGO_PKG_VERSION"),
-    });
+    let text = cachewise_web::report_page(&summary, &samples, env!("CARGO_PKG_VERSION"));
     if page == Path::new("-") {
         let written = std::io::stdout().write_all(text.as_bytes());
         let written = written.context("cannot write to standard output");
@@ -267,10 +261,9 @@ fn html(
     write_whole(page, text.as_bytes())
         .with_context(|| format!("cannot write the page {}", page.display()))?;
     tell(&format!(
-        "{}: {} samples in {} points; open it in a browser",
+        "{}: {} samples; open it in a browser",
         page.display(),
         summary.samples,
-        rows.len()
     ));
     judged(Ok(()), arguments, &summary)
 }

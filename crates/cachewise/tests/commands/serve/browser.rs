@@ -233,7 +233,7 @@ pub fn journey() {
     );
     assert_ne!(browser.value(CANVAS), before, "the chart has moved");
     let drawn = browser.value("document.querySelectorAll('.chart canvas').length");
-    assert_eq!(drawn, 4, "there are four charts");
+    assert_eq!(drawn, 5, "there are five charts");
 
     // Pause: numbers come, the picture stands still.
     browser.click("#pause");

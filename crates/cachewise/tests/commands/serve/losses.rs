@@ -110,7 +110,7 @@ pub fn of_recordings() {
     let metrics = report(&recording, &["-o", "openmetrics"]).out();
     assert!(lost_events(&metrics) > 0, "{metrics}");
     let page = report(&recording, &["--html", "-"]).out();
-    assert!(page.contains("<li>incomplete, "), "the page with plots");
+    assert!(page.contains("<p class=\"note\">incomplete, "), "the page");
     assert!(!page.contains("exact to the page"), "and no contradiction");
     for format in ["csv", "jsonl", "json"] {
         let series = report(&recording, &["--series", "-o", format]);

@@ -23,13 +23,15 @@ mod counted;
 mod evictions;
 mod http;
 mod losses;
-mod page;
+pub mod page;
 mod prometheus;
 mod queries;
 mod refused;
 mod settings;
 pub mod site;
 mod written;
+
+pub use counted::name_of;
 
 use crate::support::{Trial, trials};
 

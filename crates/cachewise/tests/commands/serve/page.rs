@@ -41,6 +41,32 @@ fn assert_quiet(browser: &mut Chromium, base: &str) {
     assert!(elsewhere.is_empty(), "everything is our own: {elsewhere:?}");
 }
 
+/// Gives the page the rules for accessible pages, if they are installed.
+pub fn axe(browser: &mut Chromium) -> bool {
+    let Ok(axe) = std::fs::read_to_string(AXE) else {
+        println!(
+            "skipped: accessibility of the page: needs axe-core; scripts/setup test installs it"
+        );
+        return false;
+    };
+    browser.value(&format!("{axe}; 1"));
+    true
+}
+
+/// The page breaks no rule in either theme.
+pub fn assert_accessible(browser: &mut Chromium, what: &str) {
+    for theme in ["light", "dark"] {
+        browser.value(&format!(
+            "document.documentElement.dataset.theme = {theme:?}"
+        ));
+        let found = browser.value(
+            "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => \
+             [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))]))",
+        );
+        assert_eq!(found, json!([]), "{what}, {theme}: accessible");
+    }
+}
+
 /// Tab, window, filter, order and zoom are in the address: reload and back restore them.
 pub fn state_is_in_the_address() {
     let Some(mut browser) = browser() else { return };
@@ -152,15 +178,7 @@ pub fn every_width_fits_and_is_accessible() {
     let site = Site::new(&["--interval", "0.5"]);
     log_in(&mut browser, &base(&site));
     browser.until("points come", POINTS);
-    let axe = std::fs::read_to_string(AXE).ok();
-    if axe.is_none() {
-        println!(
-            "skipped: accessibility of the page: needs axe-core; scripts/setup test installs it"
-        );
-    }
-    if let Some(axe) = &axe {
-        browser.value(&format!("{axe}; 1"));
-    }
+    let has_axe = axe(&mut browser);
     for subject in ["", "cgroup:/"] {
         browser.value(&format!("cachewise.state.set({{ subject: {subject:?} }})"));
         if !subject.is_empty() {
@@ -184,21 +202,8 @@ pub fn every_width_fits_and_is_accessible() {
                 rows.iter().all(|row| *row == rows[0]),
                 "{width}: lines of tiles are full: {rows:?}"
             );
-            if axe.is_some() && (width == 390 || width == 1440) {
-                for theme in ["light", "dark"] {
-                    browser.value(&format!(
-                        "document.documentElement.dataset.theme = {theme:?}"
-                    ));
-                    let found = browser.value(
-                        "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => \
-                         [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))]))",
-                    );
-                    assert_eq!(
-                        found,
-                        json!([]),
-                        "{width}, {theme}, {subject:?}: accessible"
-                    );
-                }
+            if has_axe && (width == 390 || width == 1440) {
+                assert_accessible(&mut browser, &format!("{width}, {subject:?}"));
             }
         }
     }
