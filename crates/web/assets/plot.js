@@ -36,8 +36,9 @@ export function look(chart, rowAt) {
       ...chart.series.map((series, place) => ({
         label: series.label,
         stroke: color(series.color),
-        width: 1.5,
-        fill: place < stacked ? `${color(series.color)}b0` : series.fill ? `${color(series.color)}22` : undefined,
+        // A line along the sum of all parts would hide the others where points are close.
+        width: place < stacked ? 0 : 1.5,
+        fill: place < stacked ? `${color(series.color)}d0` : series.fill ? `${color(series.color)}22` : undefined,
         // The part itself, not the height up to which it is drawn.
         value: (_, __, ___, at) => {
           const row = rowAt(at);
