@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use cachewise_model::{Datum, Field, Interval, ORDER, Row, Unit};
 
-use crate::columns::Column;
+use crate::columns::{Column, chosen};
 use crate::filter::Filter;
 use crate::group::{grouped, list};
 use crate::item::{Grouping, Item, Key, items};
@@ -31,6 +31,8 @@ pub struct Listing {
     pub kind: ViewKind,
     /// Its possible columns.
     pub columns: Vec<Column>,
+    /// The ids of the columns that are shown unless others are chosen.
+    defaults: Vec<&'static str>,
     /// The index of the column to sort by.
     pub sort: usize,
     /// Whether the order is reversed.
@@ -72,6 +74,7 @@ impl Listing {
         Listing {
             kind,
             sort: usual.unwrap_or(0),
+            defaults: chosen(&columns).iter().map(|field| field.id).collect(),
             columns,
             reverse: false,
             filter: None,
@@ -131,6 +134,12 @@ impl Listing {
                 column.is_chosen = ids.contains(&column.field.id);
             }
         }
+    }
+
+    /// Chooses the columns that are shown unless others are chosen.
+    pub(crate) fn choose_defaults(&mut self) {
+        let defaults = self.defaults.clone();
+        self.choose(&defaults);
     }
 
     /// The ids of the chosen columns, without the name.
@@ -292,10 +301,14 @@ impl Listing {
             .columns
             .split_last()
             .map_or(&[][..], |(_, others)| others);
-        for column in names.iter().filter(|column| column.is_chosen) {
-            match (column.field.unit, column.field.of(&item.row).known()) {
-                (Unit::Text, Some(Datum::Text(text))) => texts.push(Cow::Owned(text)),
-                (Unit::Id, Some(Datum::Id(id))) => texts.push(Cow::Owned(id.to_string())),
+        // Numbers are sums of several counters: their fields are not asked.
+        let is_name = |column: &&Column| {
+            column.is_chosen && matches!(column.field.unit, Unit::Text | Unit::Id)
+        };
+        for column in names.iter().filter(is_name) {
+            match column.field.of(&item.row).known() {
+                Some(Datum::Text(text)) => texts.push(Cow::Owned(text)),
+                Some(Datum::Id(id)) => texts.push(Cow::Owned(id.to_string())),
                 _ => {}
             }
         }

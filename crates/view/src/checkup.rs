@@ -229,7 +229,7 @@ fn sheet<'a>(
     sheet
 }
 
-/// What was lost while watching.
+/// Events that were lost while watching.
 fn lost(checkup: &Checkup) -> impl Iterator<Item = &Lost> {
     let watched = checkup.watched.iter();
     let lost = watched.flat_map(|(interval, _)| &interval.lost);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use cachewise_cpu::{Cache, CpuList, Topology, TopologyPart, Tree};
 use cachewise_model::{Missing, Reason};
+use cachewise_units::counted;
 use cachewise_view::{Sheet, SheetCell, Style};
 use serde_json::{Map, Value as Json, json};
 
@@ -63,8 +64,8 @@ fn name(tree: &Tree, topology: &Topology) -> String {
     let cpus = cpus(&tree.cpus);
     match &tree.place {
         TopologyPart::Machine => {
-            let cores = counted(topology.cores_of(&tree.cpus), "core");
-            let threads = counted(tree.cpus.len(), "hardware thread");
+            let cores = counted(topology.cores_of(&tree.cpus) as u64, "core");
+            let threads = counted(tree.cpus.len() as u64, "hardware thread");
             format!("machine: {cores}, {threads}: {cpus}")
         }
         TopologyPart::Node(id, memory) => {
@@ -88,13 +89,6 @@ fn cpus(cpus: &CpuList) -> String {
         0 => "no CPU".to_owned(),
         1 => format!("CPU {cpus}"),
         _ => format!("CPUs {cpus}"),
-    }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
     }
 }
 

@@ -21,7 +21,7 @@ use cachewise_units::{ByteRange, Bytes, Pages, escaped};
 
 use crate::acting::listed::{nothing, plan};
 use crate::acting::pool::{Done, Purpose, each_file, threads};
-use crate::acting::{moving, number, status};
+use crate::acting::{moving, status};
 use crate::columns::fields;
 use crate::commands::files::{ListedFile, Show, unknown_reason};
 use crate::interrupt::{Interrupt, Stop};
@@ -29,6 +29,7 @@ use crate::options::{Output, Select};
 use crate::progress::Meter;
 use arguments::{Snapshot, SnapshotCommand};
 use cachewise_cli::output::{self, FAILED, Failures, tell};
+use cachewise_units::counted;
 
 /// Saves, restores or compares.
 pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
@@ -154,8 +155,8 @@ fn write<W: Write>(
     if let Some(status) = interrupt.status() {
         tell(&format!(
             "interrupted: {} resident in {} so far; {name} was not written",
-            number(totals.pages.0, "page"),
-            number(totals.files + empty, "file"),
+            counted(totals.pages.0, "page"),
+            counted(totals.files + empty, "file"),
         ));
         return Ok(status);
     }
@@ -169,10 +170,10 @@ fn write<W: Write>(
     commit(writer.finish()?)?;
     tell(&format!(
         "{name}: {} resident ({}), of {}; {} had none",
-        number(totals.pages.0, "page"),
+        counted(totals.pages.0, "page"),
         totals.pages.bytes(page_size()),
-        number(totals.files, "file"),
-        number(empty, "file")
+        counted(totals.files, "file"),
+        counted(empty, "file")
     ));
     Ok(output::status(failed > 0))
 }
@@ -237,10 +238,10 @@ fn bring_back(
     let mut line = format!(
         "{} of {} resident again, {} were before; read {} of {}",
         known(restored.after),
-        number(restored.pages.0, "page"),
+        counted(restored.pages.0, "page"),
         known(restored.before),
         restored.read,
-        number(restored.files, "file")
+        counted(restored.files, "file")
     );
     line += &beyond(restored.beyond);
     tell(&line);
@@ -270,7 +271,7 @@ fn beyond(pages: Pages) -> String {
 fn unknown_of(files: u64, why: Unknown) -> String {
     format!(
         "residency of {} is unknown: {why}; {}",
-        number(files, "file"),
+        counted(files, "file"),
         why.advice()
     )
 }
@@ -303,7 +304,7 @@ fn left_alone(skipped: &Skipped) {
     if !kinds.is_empty() {
         tell(&format!(
             "not restored: {}: {}",
-            number(skipped.total(), "file"),
+            counted(skipped.total(), "file"),
             kinds.join(", ")
         ));
     }
@@ -360,15 +361,15 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
         0 => String::new(),
         unknown => format!(
             "; {}: residency unknown, so all of it",
-            number(unknown, "file")
+            counted(unknown, "file")
         ),
     };
     tell(&format!(
         "would read {} of {} ({}) in {}{all_of_unknown}{}; nothing was read",
         absent,
-        number(pages.0, "page"),
+        counted(pages.0, "page"),
         absent.bytes(page_size()),
-        number(files, "file"),
+        counted(files, "file"),
         beyond(cut)
     ));
     if let Some(why) = unknown_residency {
@@ -418,16 +419,16 @@ fn compare(
     show.line(&match totals.unknown {
         0 => format!(
             "{different} of {} differ: {} gained, {} lost; {before} resident then, {} {when}",
-            number(totals.files, "file"),
-            number(totals.gained.0, "page"),
+            counted(totals.files, "file"),
+            counted(totals.gained.0, "page"),
             totals.lost,
             totals.after,
         ),
         // Of some of them a sum would look like one of all.
         unknown => format!(
             "{different} of {} differ, {} unknown: ? pages gained, ? lost; {before} resident then, ? {when}",
-            number(totals.files, "known file"),
-            number(unknown, "other"),
+            counted(totals.files, "known file"),
+            counted(unknown, "other"),
         ),
     })?;
     if let Some(status) = interrupt.status() {

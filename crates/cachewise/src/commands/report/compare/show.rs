@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{SCHEMA_VERSION, shell_quoted};
+use cachewise_units::counted;
 use cachewise_view::{Format, SheetColumn, SheetColumns, Style};
 use serde_json::{Value as Json, json};
 
@@ -128,11 +129,10 @@ impl Comparison {
                 true => String::new(),
                 false => format!(" of {}", words.join(" ")),
             };
-            let plural = if side.count() == 1 { "" } else { "s" };
             let line = format!(
-                "{title}: {}, {} report{plural}{command}",
+                "{title}: {}, {}{command}",
                 side.name,
-                side.count()
+                counted(side.count() as u64, "report")
             );
             lines.push(printable(&line));
         }
