@@ -10,7 +10,7 @@ use crate::filter::Filter;
 use crate::group::{grouped, list};
 use crate::item::{Grouping, Item, Key, items};
 use crate::names::{all_names, item_name, state};
-use crate::row_order::RowOrder;
+use crate::row_order::{OrderValues, RowOrder, order_values};
 use crate::tree::{Node, tree};
 use crate::view_kind::ViewKind;
 use crate::zeros::Zeros;
@@ -50,6 +50,8 @@ pub struct Listing {
     /// Whether the filter searches all names of a row, and not only those on a screen. For rows that are written.
     pub searches_names: bool,
     items: Vec<Item>,
+    /// The values of each item by which rows are ordered.
+    values: Vec<OrderValues>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
     /// Nodes that are folded or unfolded, other than at first.
@@ -84,6 +86,7 @@ impl Listing {
             folds_ended: true,
             searches_names: false,
             items: Vec::new(),
+            values: Vec::new(),
             nodes: Vec::new(),
             lines: Vec::new(),
             turned: HashSet::new(),
@@ -97,6 +100,7 @@ impl Listing {
 
     /// Replaces the rows.
     pub fn fill(&mut self, items: Vec<Item>) {
+        self.values = items.iter().map(|item| order_values(&item.row)).collect();
         self.items = items;
         self.arrange();
     }
@@ -104,9 +108,14 @@ impl Listing {
     /// Notes which columns have values in this interval, in a row or in the sum of the machine.
     pub(crate) fn note_values(&mut self, whole: &Row) {
         let mut zeros = std::mem::take(&mut self.zeros);
-        zeros.note(&self.columns, whole, || {
-            self.nodes.iter().filter_map(|node| self.row(node))
-        });
+        let has_known_value = |id: &str| {
+            let place = ORDER.iter().position(|usual| *usual == id)?;
+            let mut values = self.nodes.iter().map(|node| self.order_values(node)[place]);
+            // A missing value is not zero.
+            Some(values.any(|value| value.is_none_or(|value| value > 0.0)))
+        };
+        let rows = || self.nodes.iter().filter_map(|node| self.row(node));
+        zeros.note(&self.columns, whole, rows, has_known_value);
         self.zeros = zeros;
     }
 
@@ -156,6 +165,7 @@ impl Listing {
     /// Removes the rows; the selection stays.
     pub(crate) fn forget(&mut self) {
         self.items = Vec::new();
+        self.values = Vec::new();
         self.nodes = Vec::new();
         self.lines = Vec::new();
     }
@@ -212,6 +222,16 @@ impl Listing {
             .or_else(|| Some(&self.items.get(node.item?)?.row))
     }
 
+    /// The values of a node by which rows are ordered.
+    fn order_values(&self, node: &Node) -> OrderValues {
+        let of_item = node.item.and_then(|item| self.values.get(item));
+        match (&node.sum, of_item) {
+            (Some(sum), _) => order_values(sum),
+            (None, Some(values)) => *values,
+            (None, None) => OrderValues::default(),
+        }
+    }
+
     /// Whether the nodes below are hidden.
     #[must_use]
     pub fn is_folded(&self, node: &Node) -> bool {
@@ -254,7 +274,8 @@ impl Listing {
         let mut lines = Vec::with_capacity(self.nodes.len());
         let field_of_order = self.columns.get(self.sort).map(|column| column.field);
         let row = |node| self.row(node);
-        let order = RowOrder::by(&self.nodes, field_of_order, self.reverse, row);
+        let values = |node: &Node| self.order_values(node);
+        let order = RowOrder::by(&self.nodes, field_of_order, self.reverse, row, values);
         let mut roots: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].parent.is_none())
             .collect();

@@ -43,7 +43,7 @@ pub fn evicted_by(interval: &Interval) -> Vec<String> {
     lines.map(|(_, line)| line).collect()
 }
 
-/// Who evicted: the kernel, one process by its start, or all processes of a command that have ended.
+/// An evicting party: the kernel, one process by its start, or all processes of a command that have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Evictor {
     Kernel,
