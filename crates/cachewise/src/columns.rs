@@ -1,9 +1,11 @@
 //! `columns`: the table of fields.
 
 use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
+use cachewise_view::SheetColumn;
 
-/// The table of fields: those of `stat`, those of `files`, and those that only reports have.
-pub fn columns() -> String {
+/// The table of fields: those of `stat`, those of `files`, and those that only reports have; then the columns of other
+/// tables.
+pub fn columns(sheets: &[(&str, &[SheetColumn])]) -> String {
     let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
         .iter()
         .partition(|field| field.is_of(&Row::of_system()));
@@ -30,12 +32,14 @@ pub fn columns() -> String {
          Only of a file, a process or a control group, in `top` and the reports of `run`:\n{}\n\
          Only of a measurement, in `bench`, which has those of `stat` too:\n{}\n\
          Only of a memory size, in `size`:\n{}\n\
+         {}\n\
          `cachewise cpu columns` and `cachewise tier columns` list those of the other programs.\n",
         listed(&of_stat),
         listed(&of_files),
         listed(&others),
         listed(&of_measurements),
-        listed(&of_sizes)
+        listed(&of_sizes),
+        cachewise_cli::about::sheets(sheets)
     )
 }
 

@@ -1,8 +1,8 @@
 //! [`Change`]: a figure of two samples of runs, for `try` and `report --compare`.
 
 use cachewise_bench::matrix::{Compared, stats};
-use cachewise_model::{Datum, Unit};
-use cachewise_view::{Sheet, SheetCell, SheetColumn, figure};
+use cachewise_model::{Datum, Missing, Reason, Unit};
+use cachewise_view::{Sheet, SheetCell, SheetColumn, figure, seconds, share};
 use serde_json::{Value as Json, json};
 
 /// A figure with its unit.
@@ -88,7 +88,7 @@ impl Figure {
             _ => Unit::Count,
         };
         match value {
-            Some(value) if self.unit == "seconds" => format!("{} s", figure(unit, value)),
+            Some(value) if self.unit == "seconds" => seconds(value),
             Some(value) => figure(unit, value),
             None => "-".to_owned(),
         }
@@ -110,8 +110,11 @@ impl Change {
     pub fn factor_text(&self) -> String {
         match self.compared.change_ratio.map(|change| change + 1.0) {
             None => "-".to_owned(),
-            Some(factor) if factor > 0.0 && factor < 0.095 => format!("x{factor:.3}"),
-            Some(factor) => format!("x{factor:.2}"),
+            // With two digits after the point a small factor would have one that counts.
+            Some(factor) if factor > 0.0 && factor < 0.095 => {
+                format!("x{}", figure(Unit::Seconds, factor))
+            }
+            Some(factor) => format!("x{}", figure(Unit::Factor, factor)),
         }
     }
 
@@ -144,72 +147,116 @@ impl Change {
     }
 }
 
-/// Columns of changes in CSV.
-static COLUMNS: [SheetColumn; 14] = [
-    SheetColumn::new("kind", "", false, "Kind of the subject"),
-    SheetColumn::new("name", "", false, "The subject"),
-    SheetColumn::new("field", "", false, "The compared figure"),
-    SheetColumn::new("unit", "", false, "Its unit"),
-    SheetColumn::new("old_runs", "", true, "Number of runs before"),
-    SheetColumn::new("new_runs", "", true, "Number of runs after"),
-    SheetColumn::new("old_mean", "", true, "Mean of the runs before"),
-    SheetColumn::new("new_mean", "", true, "Mean of the runs after"),
-    SheetColumn::new(
-        "change_ratio",
-        "",
-        true,
-        "Change of the mean, relative to that before",
-    ),
-    SheetColumn::new(
-        "low_ratio",
-        "",
-        true,
-        "Lower end of the 95 % interval of the change",
-    ),
-    SheetColumn::new(
-        "high_ratio",
-        "",
-        true,
-        "Upper end of the 95 % interval of the change",
-    ),
-    SheetColumn::new(
-        "p_adjusted",
-        "",
-        true,
-        "Chance of this difference if there is none",
-    ),
-    SheetColumn::new(
-        "is_significant",
-        "",
-        false,
-        "Whether the difference is significant",
-    ),
-    SheetColumn::new("verdict", "", false, "The verdict in words"),
-];
+const NAME: &str = "name";
+const OLD_MEAN: &str = "old_mean";
+const NEW_MEAN: &str = "new_mean";
 
-/// The changes as CSV.
-pub fn csv(changes: &[Change]) -> std::io::Result<String> {
-    let mut sheet = Sheet::new(&COLUMNS);
+/// Columns of changes; `subject`, `old` and `new` are the headers of the command's own words.
+pub const fn columns(
+    subject: &'static str,
+    old: &'static str,
+    new: &'static str,
+) -> [SheetColumn; 15] {
+    [
+        SheetColumn::new("kind", "KIND", false, "Kind of the subject").if_chosen(),
+        SheetColumn::new(NAME, subject, false, "The subject"),
+        SheetColumn::new("field", "FIGURE", false, "The compared figure"),
+        SheetColumn::new("unit", "UNIT", false, "Its unit").if_chosen(),
+        SheetColumn::new("old_runs", "OLD-RUNS", true, "Number of runs before").if_chosen(),
+        SheetColumn::new("new_runs", "NEW-RUNS", true, "Number of runs after").if_chosen(),
+        SheetColumn::new(OLD_MEAN, old, true, "Mean of the runs before"),
+        SheetColumn::new(NEW_MEAN, new, true, "Mean of the runs after"),
+        SheetColumn::new(
+            "change_ratio",
+            "CHANGE%",
+            true,
+            "Change of the mean, relative to that before",
+        )
+        .if_chosen(),
+        SheetColumn::new(
+            "low_ratio",
+            "CHANGE-FROM",
+            true,
+            "Lower end of the 95 % interval of the change",
+        )
+        .if_chosen(),
+        SheetColumn::new(
+            "high_ratio",
+            "CHANGE-TO",
+            true,
+            "Upper end of the 95 % interval of the change",
+        )
+        .if_chosen(),
+        SheetColumn::new(
+            "p_adjusted",
+            "P",
+            true,
+            "Chance of this difference if there is none",
+        )
+        .if_chosen(),
+        SheetColumn::new(
+            "is_significant",
+            "SIGNIFICANT",
+            false,
+            "Whether the difference is significant",
+        )
+        .if_chosen(),
+        SheetColumn::new("verdict", "CHANGE", false, "The verdict in words"),
+        SheetColumn::new(
+            "change_factor",
+            "RATIO",
+            true,
+            "Mean after as a multiple of that before",
+        ),
+    ]
+}
+
+const NOT_KNOWN: Missing = Missing::NotOffered(Reason::NothingCompared);
+
+/// A row for each change, with columns of [`columns`].
+pub fn sheet<'a>(
+    changes: impl IntoIterator<Item = &'a Change>,
+    columns: &'static [SheetColumn],
+) -> Sheet {
+    let mut sheet = Sheet::new(columns);
     for change in changes {
         let compared = &change.compared;
         let interval = compared.interval_ratio;
-        let real = |value: Option<f64>| SheetCell::number(json!(value), "");
+        let real = |value: Option<f64>, text: fn(f64) -> String| {
+            SheetCell::or_missing(value, NOT_KNOWN, |value| {
+                SheetCell::with_text(value, text(value))
+            })
+        };
+        let mean = |values: &[f64], text: String| {
+            let mean = stats::mean(values);
+            SheetCell::or_missing(mean, NOT_KNOWN, |mean| SheetCell::with_text(mean, text))
+        };
+        let factor = compared.change_ratio.map(|change| change + 1.0);
         sheet.rows.push(vec![
             SheetCell::text(change.kind),
             SheetCell::text(change.name.clone()),
-            SheetCell::text(change.figure.id.clone()),
+            SheetCell::with_text(change.figure.id.clone(), change.figure.words()),
             SheetCell::text(change.figure.unit),
-            SheetCell::number(change.old.len(), ""),
-            SheetCell::number(change.new.len(), ""),
-            real(stats::mean(&change.old)),
-            real(stats::mean(&change.new)),
-            real(compared.change_ratio),
-            real(interval.map(|(low, _)| low)),
-            real(interval.map(|(_, high)| high)),
-            real(compared.p_adjusted),
-            SheetCell::number(compared.is_significant, ""),
+            SheetCell::count(change.old.len() as u64),
+            SheetCell::count(change.new.len() as u64),
+            mean(&change.old, change.old_text()),
+            mean(&change.new, change.new_text()),
+            real(compared.change_ratio, signed_share),
+            real(interval.map(|(low, _)| low), signed_share),
+            real(interval.map(|(_, high)| high), signed_share),
+            real(compared.p_adjusted, |p| figure(Unit::Seconds, p)),
+            SheetCell::flag(compared.is_significant),
             SheetCell::text(compared.verdict.clone()),
+            SheetCell::or_missing(factor, NOT_KNOWN, |factor| {
+                SheetCell::with_text(factor, change.factor_text())
+            }),
         ]);
     }
-    sheet.csv()
+    sheet
+}
+
+/// A change in percent, with its sign.
+fn signed_share(ratio: f64) -> String {
+    let sign = if ratio > 0.0 { "+" } else { "" };
+    format!("{sign}{}", share(ratio))
 }

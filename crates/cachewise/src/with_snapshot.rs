@@ -13,9 +13,8 @@ use cachewise_cli::output::{explain, tell};
 use cachewise_probe::{Probe, Snapshot};
 use cachewise_residency::snapshot::{Reader, RestoreOptions, Restored, restore};
 use cachewise_residency::{Inode, Watch};
-use cachewise_units::{Bytes, Pages};
+use cachewise_units::{Bytes, Pages, counted, grouped};
 
-use crate::acting::number;
 use crate::commands::snapshot::read;
 use crate::touched::{TouchWatcher, Touched};
 
@@ -58,9 +57,10 @@ impl<'a> WithSnapshot<'a> {
         match used {
             Err(error) => tell(&explain(&error)),
             Ok((used, all, is_lossy)) => tell(&format!(
-                "snapshot: the command used {}{used} of its {}{}",
+                "snapshot: the command used {}{} of its {}{}",
                 if is_lossy { "at least " } else { "" },
-                number(all.0, "page"),
+                grouped(used.0),
+                counted(all.0, "page"),
                 match used < all {
                     true => "; `cachewise snapshot prune` drops the others",
                     false => "",
@@ -127,8 +127,8 @@ impl Restoring {
         let mut line = format!(
             "snapshot: read {} of {}; {} were resident before",
             restored.read,
-            number(restored.files, "file"),
-            number(restored.before.0, "page"),
+            counted(restored.files, "file"),
+            counted(restored.before.0, "page"),
         );
         if !is_done {
             line += "; not all of it before the command ended";
@@ -137,7 +137,7 @@ impl Restoring {
         if skipped.total() > 0 {
             line += &format!(
                 "; {} gone, changed or unreadable",
-                number(skipped.total(), "file")
+                counted(skipped.total(), "file")
             );
         }
         tell(&line);

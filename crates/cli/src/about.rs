@@ -9,8 +9,8 @@ use cachewise_view::SheetColumn;
 use clap::Subcommand;
 use clap_complete::Shell;
 
-use crate::man;
 use crate::output::{FAILED, printable};
+use crate::{completions, man};
 
 /// Commands that every program has.
 #[derive(Debug, Subcommand)]
@@ -34,17 +34,14 @@ pub enum About {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn about(about: &About, mut program: clap::Command, columns: &str) -> Result<ExitCode> {
+pub fn about(about: &About, program: clap::Command, columns: &str) -> Result<ExitCode> {
     match about {
         About::Columns => io::stdout()
             .write_all(columns.as_bytes())
             .context("cannot write to standard output")?,
         About::Completions { shell } => {
-            let name = program.get_name().to_owned();
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut program, name, &mut script);
             io::stdout()
-                .write_all(&script)
+                .write_all(&completions::script(*shell, program))
                 .context("cannot write to standard output")?;
         }
         About::Man { directory } => man::man(program, directory.as_deref())?,

@@ -1,7 +1,8 @@
 //! The parts that the programs of cachewise share: output targets, formats, exit statuses, signals.
 //!
 //! # Layout
-//! - `arguments`: options of several commands; `about`: `columns`, `completions`, `man`; `man`: the manual's pages
+//! - `arguments`: options of several commands; `columns`: lists of columns; `about`: `columns`, `completions`, `man`; `completions`: scripts of
+//!   shells; `man`: the manual's pages
 //! - `output`: standard streams, files, exit statuses; `target`: the value of `-o`; `whole_file`: files that are replaced
 //!   once complete; `messages`: messages on standard error; `host`: the head of documents
 //! - `signals`, `interrupt`: Ctrl-C in the middle of work
@@ -17,6 +18,8 @@ pub mod about;
 pub mod arguments;
 pub mod caller;
 pub mod child;
+pub mod columns;
+mod completions;
 pub mod followed;
 pub mod host;
 pub mod interrupt;

@@ -1,5 +1,7 @@
 //! Events that were lost, and their effect on the numbers.
 
+use cachewise_units::grouped;
+
 /// Lost or imprecise events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
@@ -85,6 +87,49 @@ impl Lost {
         Lost { id, count, meaning }
     }
 
+    /// Their number and effect as a sentence: `1 row whose counts contradict each other: ...`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let meaning = match self.count {
+            1 => self.meaning_of_one(),
+            _ => self.meaning,
+        };
+        format!("{} {meaning}", grouped(self.count))
+    }
+
+    fn meaning_of_one(&self) -> &'static str {
+        match self.id {
+            "rows" => {
+                "event summed up on one row for all, the table being full: sums hold, names are missing; ask for more \
+                 with --max-rows"
+            }
+            "prefetch_pages" => "page brought in ahead that counts as reused when it is read",
+            "direct_requests" => "direct request whose bytes are not counted",
+            "uring_requests" => {
+                "request of io_uring that can count more than once, or as served where it failed"
+            }
+            "direct_in_flight" => "direct request that was not seen to end",
+            "processes" => "thread whose CPU time and device bytes are not counted",
+            "returns" => {
+                "call whose end was not seen, too many having slept at once: hits of this read, or bytes of this direct \
+                 request, are not counted"
+            }
+            "forgotten" => {
+                "file unused for long gave up its place: what of it is evicted is not counted until it is used again"
+            }
+            "accesses" => {
+                "access that no simulated memory has seen, more having come than was simulated in time"
+            }
+            "stacks" => "stack that was lost: its weight is on the row `?`, and sums hold",
+            "contradictions" => {
+                "row whose counts contradict each other: the numbers concerned are marked ~"
+            }
+            "other" => "event of a kind that this version of cachewise does not know",
+            // These have no noun in the plural.
+            _ => self.meaning,
+        }
+    }
+
     /// Adds losses to those before, by kind.
     pub fn add(so_far: &mut Vec<Lost>, later: &[Lost]) {
         for lost in later {
@@ -127,5 +172,26 @@ impl Lost {
             }
             _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_one_loss_are_in_the_singular() {
+        for (id, _) in Lost::KINDS {
+            let text = Lost::new(id, 1).words();
+            let noun = text.split(' ').nth(1).expect("words follow the number");
+            assert!(
+                !noun.ends_with("ts") && !noun.ends_with("ws") && !noun.ends_with("ls"),
+                "{text}"
+            );
+        }
+        let text = Lost::new("contradictions", 1).words();
+        assert!(text.starts_with("1 row whose counts contradict"), "{text}");
+        let text = Lost::new("contradictions", 1_200).words();
+        assert!(text.starts_with("1,200 rows whose counts"), "{text}");
     }
 }

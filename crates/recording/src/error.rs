@@ -171,7 +171,7 @@ impl fmt::Display for Problem {
                     (_, samples) => write!(
                         f,
                         ", and with them {} that build on what was there",
-                        counted(*samples)
+                        cachewise_units::counted(*samples, "sample")
                     ),
                 }
             }
@@ -179,7 +179,7 @@ impl fmt::Display for Problem {
                 f,
                 "{}: left out: {} that build on what is not there",
                 path.display(),
-                counted(*samples)
+                cachewise_units::counted(*samples, "sample")
             ),
             Problem::PartMissing { path, parts } => write!(
                 f,
@@ -191,13 +191,6 @@ impl fmt::Display for Problem {
                 write!(f, "{} was left out: {why}", path.display())
             }
         }
-    }
-}
-
-fn counted(samples: u64) -> String {
-    match samples {
-        1 => "1 sample".into(),
-        samples => format!("{samples} samples"),
     }
 }
 

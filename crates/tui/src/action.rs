@@ -34,6 +34,7 @@ pub enum Action {
     SortMemory,
     SortTime,
     Columns,
+    DefaultColumns,
     Reverse,
     Search,
     NextMatch,

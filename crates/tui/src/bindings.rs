@@ -140,6 +140,7 @@ bindings! {
     Rows: Action::SortTime, ["T" from "htop, top"], "by time", "sorts by the time that tasks waited";
     Rows: Action::Reverse, ["r", "I" from "htop", "R" from "top"], "reverse", "turns the order round";
     Rows: Action::Columns, ["F2" from "htop", "F" from "top"], "columns", "chooses the columns, and saves the choice";
+    Rows: Action::DefaultColumns, ["D"], "defaults", "shows the default columns again";
     Rows: Action::Filter, ["/" from "k9s, below", "F4" from "htop", "\\" from "htop"], "filter", "only rows that show this text; re:REGEX, glob:PATTERN; Esc clears";
     Rows: Action::Active, ["o", "i" from "top"], "active", "only rows that did something, or all";
     Rows: Action::Tree, ["t" from "htop", "F5" from "htop", "V" from "top"], "tree", "tree of groups, directories or processes, with sums";

@@ -51,9 +51,7 @@ impl ViewKind {
     /// The fields of the columns that are shown unless others are chosen.
     #[must_use]
     pub fn default_fields(self) -> Vec<&'static Field> {
-        let columns = self.columns().into_iter();
-        let chosen = columns.filter(|column| column.is_chosen);
-        chosen.map(|column| column.field).collect()
+        chosen(&self.columns())
     }
 
     /// The columns of a process's files, with their residency.
@@ -71,6 +69,12 @@ impl ViewKind {
         }
         columns
     }
+}
+
+/// The fields of the columns that are chosen.
+pub(crate) fn chosen(columns: &[Column]) -> Vec<&'static Field> {
+    let columns = columns.iter().filter(|column| column.is_chosen);
+    columns.map(|column| column.field).collect()
 }
 
 fn column(field: &'static Field, rank: u8, is_chosen: bool) -> Column {

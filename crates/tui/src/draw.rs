@@ -84,7 +84,7 @@ impl App {
             Some(Pane::Columns { chosen, .. }) => {
                 panes::columns(
                     self,
-                    "columns (Space turns on or off, Esc saves)",
+                    "columns (Space turns on or off, D the defaults, Esc saves)",
                     *chosen,
                     true,
                     &mut canvas,

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use cachewise_model::{Datum, Field, Interval, ORDER, Row, Unit};
 
-use crate::columns::Column;
+use crate::columns::{Column, chosen};
 use crate::filter::Filter;
 use crate::group::{grouped, list};
 use crate::item::{Grouping, Item, Key, items};
 use crate::names::{all_names, item_name, state};
-use crate::row_order::RowOrder;
+use crate::row_order::{OrderValues, RowOrder, order_values};
 use crate::tree::{Node, tree};
 use crate::view_kind::ViewKind;
 use crate::zeros::Zeros;
@@ -31,6 +31,8 @@ pub struct Listing {
     pub kind: ViewKind,
     /// Its possible columns.
     pub columns: Vec<Column>,
+    /// The ids of the columns that are shown unless others are chosen.
+    defaults: Vec<&'static str>,
     /// The index of the column to sort by.
     pub sort: usize,
     /// Whether the order is reversed.
@@ -48,6 +50,8 @@ pub struct Listing {
     /// Whether the filter searches all names of a row, and not only those on a screen. For rows that are written.
     pub searches_names: bool,
     items: Vec<Item>,
+    /// The values of each item by which rows are ordered.
+    values: Vec<OrderValues>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
     /// Nodes that are folded or unfolded, other than at first.
@@ -72,6 +76,7 @@ impl Listing {
         Listing {
             kind,
             sort: usual.unwrap_or(0),
+            defaults: chosen(&columns).iter().map(|field| field.id).collect(),
             columns,
             reverse: false,
             filter: None,
@@ -81,6 +86,7 @@ impl Listing {
             folds_ended: true,
             searches_names: false,
             items: Vec::new(),
+            values: Vec::new(),
             nodes: Vec::new(),
             lines: Vec::new(),
             turned: HashSet::new(),
@@ -94,6 +100,7 @@ impl Listing {
 
     /// Replaces the rows.
     pub fn fill(&mut self, items: Vec<Item>) {
+        self.values = items.iter().map(|item| order_values(&item.row)).collect();
         self.items = items;
         self.arrange();
     }
@@ -101,9 +108,14 @@ impl Listing {
     /// Notes which columns have values in this interval, in a row or in the sum of the machine.
     pub(crate) fn note_values(&mut self, whole: &Row) {
         let mut zeros = std::mem::take(&mut self.zeros);
-        zeros.note(&self.columns, whole, || {
-            self.nodes.iter().filter_map(|node| self.row(node))
-        });
+        let has_known_value = |id: &str| {
+            let place = ORDER.iter().position(|usual| *usual == id)?;
+            let mut values = self.nodes.iter().map(|node| self.order_values(node)[place]);
+            // A missing value is not zero.
+            Some(values.any(|value| value.is_none_or(|value| value > 0.0)))
+        };
+        let rows = || self.nodes.iter().filter_map(|node| self.row(node));
+        zeros.note(&self.columns, whole, rows, has_known_value);
         self.zeros = zeros;
     }
 
@@ -133,6 +145,12 @@ impl Listing {
         }
     }
 
+    /// Chooses the columns that are shown unless others are chosen.
+    pub(crate) fn choose_defaults(&mut self) {
+        let defaults = self.defaults.clone();
+        self.choose(&defaults);
+    }
+
     /// The ids of the chosen columns, without the name.
     #[must_use]
     pub(crate) fn chosen_ids(&self) -> Vec<&'static str> {
@@ -147,6 +165,7 @@ impl Listing {
     /// Removes the rows; the selection stays.
     pub(crate) fn forget(&mut self) {
         self.items = Vec::new();
+        self.values = Vec::new();
         self.nodes = Vec::new();
         self.lines = Vec::new();
     }
@@ -203,6 +222,16 @@ impl Listing {
             .or_else(|| Some(&self.items.get(node.item?)?.row))
     }
 
+    /// The values of a node by which rows are ordered.
+    fn order_values(&self, node: &Node) -> OrderValues {
+        let of_item = node.item.and_then(|item| self.values.get(item));
+        match (&node.sum, of_item) {
+            (Some(sum), _) => order_values(sum),
+            (None, Some(values)) => *values,
+            (None, None) => OrderValues::default(),
+        }
+    }
+
     /// Whether the nodes below are hidden.
     #[must_use]
     pub fn is_folded(&self, node: &Node) -> bool {
@@ -245,7 +274,8 @@ impl Listing {
         let mut lines = Vec::with_capacity(self.nodes.len());
         let field_of_order = self.columns.get(self.sort).map(|column| column.field);
         let row = |node| self.row(node);
-        let order = RowOrder::by(&self.nodes, field_of_order, self.reverse, row);
+        let values = |node: &Node| self.order_values(node);
+        let order = RowOrder::by(&self.nodes, field_of_order, self.reverse, row, values);
         let mut roots: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].parent.is_none())
             .collect();
@@ -292,10 +322,14 @@ impl Listing {
             .columns
             .split_last()
             .map_or(&[][..], |(_, others)| others);
-        for column in names.iter().filter(|column| column.is_chosen) {
-            match (column.field.unit, column.field.of(&item.row).known()) {
-                (Unit::Text, Some(Datum::Text(text))) => texts.push(Cow::Owned(text)),
-                (Unit::Id, Some(Datum::Id(id))) => texts.push(Cow::Owned(id.to_string())),
+        // Numbers are sums of several counters: their fields are not asked.
+        let is_name = |column: &&Column| {
+            column.is_chosen && matches!(column.field.unit, Unit::Text | Unit::Id)
+        };
+        for column in names.iter().filter(is_name) {
+            match column.field.of(&item.row).known() {
+                Some(Datum::Text(text)) => texts.push(Cow::Owned(text)),
+                Some(Datum::Id(id)) => texts.push(Cow::Owned(id.to_string())),
                 _ => {}
             }
         }

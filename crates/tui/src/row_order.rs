@@ -16,12 +16,23 @@ enum Sorted<'a> {
     Missing,
 }
 
+/// The values of a row by the fields of the default order. Each is a sum of several counters, so that a list keeps them.
+pub(crate) type OrderValues = [Option<f64>; ORDER.len()];
+
+/// The values of a row by the fields of the default order.
+pub(crate) fn order_values(row: &Row) -> OrderValues {
+    ORDER.map(|id| match field(id).map(|field| field.of(row)) {
+        Some(value) => number(&value.known()?),
+        None => None,
+    })
+}
+
 /// The requested order; ties are broken by the default order, then by name, so that rows do not
 /// jump.
 pub(crate) struct RowOrder<'a> {
     nodes: &'a [Node],
     /// The keys of each node: the requested one, then the default ones; empty without an order.
-    keys: Vec<(Sorted<'a>, [Sorted<'a>; ORDER.len()])>,
+    keys: Vec<(Sorted<'a>, OrderValues)>,
     reverse: bool,
 }
 
@@ -32,18 +43,18 @@ impl<'a> RowOrder<'a> {
         field_of_order: Option<&'static Field>,
         reverse: bool,
         row: impl Fn(&'a Node) -> Option<&'a Row>,
+        values: impl Fn(&Node) -> OrderValues,
     ) -> RowOrder<'a> {
-        // Rows that are equal by the requested field are so by the same field again.
-        let usual = ORDER
-            .map(|id| field(id).filter(|usual| Some(usual.id) != field_of_order.map(|of| of.id)));
-        let key = |field: Option<&Field>, node: &'a Node| match (field, row(node)) {
-            (Some(field), Some(row)) => sorted(field, row, node),
-            _ => Sorted::Missing,
-        };
         let keys = field_of_order.map(|of| {
+            let usual = ORDER.iter().position(|id| *id == of.id);
             let keys = nodes.iter().map(|node| {
-                let then = std::array::from_fn(|place| key(usual[place], node));
-                (key(Some(of), node), then)
+                let values = values(node);
+                let first = match (usual, row(node)) {
+                    (Some(place), _) => values[place].map_or(Sorted::Missing, Sorted::Number),
+                    (None, Some(row)) => sorted(of, row, node),
+                    (None, None) => Sorted::Missing,
+                };
+                (first, values)
             });
             keys.collect()
         });
@@ -64,7 +75,7 @@ impl<'a> RowOrder<'a> {
             let usual = || {
                 let pairs = then.iter().zip(after);
                 pairs
-                    .map(|(one, other)| compare(one, other, false))
+                    .map(|(one, other)| largest_first(*one, *other))
                     .find(|order| order.is_ne())
             };
             compare(first, second, self.reverse)
@@ -98,15 +109,31 @@ fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
     }
     match field.of(row).known() {
         None => Sorted::Missing,
-        Some(Datum::Count(number) | Datum::Id(number)) => Sorted::Number(number as f64),
-        Some(Datum::Pages(pages)) => Sorted::Number(pages.0 as f64),
-        Some(Datum::Bytes(bytes)) => Sorted::Number(bytes.0 as f64),
-        Some(Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number)) => {
-            Sorted::Number(number)
-        }
-        Some(Datum::Ratio(ratio)) => Sorted::Number(ratio.get()),
         Some(Datum::Text(text) | Datum::Time(text)) => Sorted::Text(text),
         Some(Datum::Path(path)) => Sorted::Text(path.to_string_lossy().into_owned()),
+        Some(datum) => number(&datum).map_or(Sorted::Missing, Sorted::Number),
+    }
+}
+
+/// A value as a number; `None` for names.
+fn number(datum: &Datum) -> Option<f64> {
+    match datum {
+        Datum::Count(number) | Datum::Id(number) => Some(*number as f64),
+        Datum::Pages(pages) => Some(pages.0 as f64),
+        Datum::Bytes(bytes) => Some(bytes.0 as f64),
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => Some(*number),
+        Datum::Ratio(ratio) => Some(ratio.get()),
+        Datum::Text(_) | Datum::Time(_) | Datum::Path(_) => None,
+    }
+}
+
+/// Numbers from the largest; missing values come last.
+fn largest_first(one: Option<f64>, other: Option<f64>) -> Ordering {
+    match (one, other) {
+        (None, None) => Ordering::Equal,
+        (None, _) => Ordering::Greater,
+        (_, None) => Ordering::Less,
+        (Some(one), Some(other)) => other.total_cmp(&one),
     }
 }
 

@@ -15,12 +15,14 @@ pub(crate) struct Zeros {
 }
 
 impl Zeros {
-    /// Notes the values of an interval: of the whole machine, and of the rows.
+    /// Notes the values of an interval: of the whole machine, and of the rows, of which those of some fields are known
+    /// already.
     pub(crate) fn note<'a, R: Iterator<Item = &'a Row>>(
         &mut self,
         columns: &[Column],
         whole: &Row,
         rows: impl Fn() -> R,
+        has_known_value: impl Fn(&str) -> Option<bool>,
     ) {
         // Columns that never had a value are hidden from the start.
         self.quiet.resize(columns.len(), u32::MAX - 1);
@@ -30,7 +32,7 @@ impl Zeros {
             let has_value = field.kind == Kind::Label
                 || !column.is_chosen
                 || matches!(field.of(whole), Measured::Exact(_)) && is_above_zero(whole)
-                || rows().any(is_above_zero);
+                || has_known_value(field.id).unwrap_or_else(|| rows().any(is_above_zero));
             *quiet = match has_value {
                 true => 0,
                 false => quiet.saturating_add(1),

@@ -14,6 +14,17 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number and its noun, in the plural unless it is 1: `1 row`, `1,234 processes`.
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
+    let end = match noun {
+        _ if number == 1 => "",
+        noun if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{end}", grouped(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +39,18 @@ mod tests {
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
             assert_eq!(grouped(number), text, "{number} in groups of three");
+        }
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        for (number, noun, text) in [
+            (0, "row", "0 rows"),
+            (1, "row", "1 row"),
+            (1_234, "process", "1,234 processes"),
+            (1, "access", "1 access"),
+        ] {
+            assert_eq!(counted(number, noun), text);
         }
     }
 }

@@ -51,7 +51,7 @@ mod ratio;
 mod text;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use grouped::grouped;
+pub use grouped::{counted, grouped};
 pub use pages::{PageSize, Pages};
 pub use period::{ParsePeriodError, Period};
 pub use range::{ByteRange, PageRange};

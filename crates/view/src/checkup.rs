@@ -4,23 +4,42 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use cachewise_model::{
-    Check, Checkup, Datum, Diagnosis, Kind, Measured, Reason, SCHEMA_VERSION, State, Unit, escaped,
+    Check, Checkup, Datum, Diagnosis, Kind, Lost, Measured, Reason, SCHEMA_VERSION, State, Unit,
+    escaped,
 };
 use serde_json::{Value as Json, json};
 
+use crate::cell::Side;
 use crate::cell::{pad, width, wrapped};
 use crate::format::Format;
 use crate::json::{Object, to_text};
 use crate::metrics::Exposition;
 use crate::read_parts::read_bar;
 use crate::report::{closing, document};
+use crate::sheet::{Sheet, SheetCell, SheetColumn, SheetColumns};
 use crate::style::Style;
-use crate::{cell::Side, csv_text};
+
+/// The columns of checks.
+pub const CHECK_COLUMNS: [SheetColumn; 7] = [
+    SheetColumn::new("area", "AREA", false, "Area of the check"),
+    SheetColumn::new("id", "CHECK", false, "Name of the check"),
+    SheetColumn::new("state", "STATE", false, "ok, limited or missing"),
+    SheetColumn::new("found", "FOUND", false, "What was found"),
+    SheetColumn::new("meaning", "MEANING", false, "What it means for the user"),
+    SheetColumn::new("next_step", "NEXT-STEP", false, "The fix, if there is one"),
+    SheetColumn::new(
+        "needed",
+        "NEEDED",
+        false,
+        "Whether numbers are worse without it",
+    ),
+];
 
 /// Writes a checkup.
 ///
 /// JSON has everything. CSV has a row per check; OpenMetrics has the number of checks in each state
-/// and of findings: neither has room for sentences.
+/// and of findings: neither has room for sentences. Chosen columns are those of CSV; text for people then has the
+/// checks as a table.
 ///
 /// # Errors
 /// The output's error; a closed pipe is [`io::ErrorKind::BrokenPipe`].
@@ -29,12 +48,15 @@ pub fn write_checkup(
     format: Format,
     checkup: &Checkup,
     style: Style,
+    columns: Option<&SheetColumns>,
 ) -> io::Result<()> {
     let text = match format {
-        Format::Table => text(checkup, style),
+        Format::Table => text(checkup, style, columns),
         Format::Json => to_text(&document(checkup), true),
         Format::JsonLines => to_text(&document(checkup), false),
-        Format::Csv => csv(checkup)?,
+        Format::Csv => sheet(checkup.checks.iter(), lost(checkup))
+            .chosen(columns)
+            .csv()?,
         Format::OpenMetrics => openmetrics(checkup)?,
     };
     out.write_all(text.as_bytes())?;
@@ -42,7 +64,7 @@ pub fn write_checkup(
 }
 
 /// The findings of the watch, and the checks that are not sound; all checks where nothing was watched.
-fn text(checkup: &Checkup, style: Style) -> String {
+fn text(checkup: &Checkup, style: Style, columns: Option<&SheetColumns>) -> String {
     let head = format!(
         "{}, linux {}, {} pages",
         escaped(&checkup.hostname),
@@ -51,7 +73,7 @@ fn text(checkup: &Checkup, style: Style) -> String {
     );
     let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
     let Some((interval, diagnosis)) = &checkup.watched else {
-        checks(&mut text, checkup.checks.iter(), style);
+        checks(&mut text, checkup.checks.iter(), style, columns);
         return text;
     };
     let _ = writeln!(
@@ -74,7 +96,7 @@ fn text(checkup: &Checkup, style: Style) -> String {
             .iter()
             .filter(|check| check.state != State::Ok)
     };
-    checks(&mut text, limited(), style);
+    checks(&mut text, limited(), style, columns);
     let (sound, all) = (
         checkup.checks.len() - limited().count(),
         checkup.checks.len(),
@@ -85,8 +107,18 @@ fn text(checkup: &Checkup, style: Style) -> String {
     text
 }
 
-/// Checks under the names of their areas.
-fn checks<'a>(text: &mut String, checks: impl Iterator<Item = &'a Check> + Clone, style: Style) {
+/// Checks under the names of their areas; as a table where columns were chosen.
+fn checks<'a>(
+    text: &mut String,
+    checks: impl Iterator<Item = &'a Check> + Clone,
+    style: Style,
+    columns: Option<&SheetColumns>,
+) {
+    if columns.is_some() {
+        text.push('\n');
+        *text += &sheet(checks, [].iter()).chosen(columns).table(style);
+        return;
+    }
     let names = checks.clone().map(|check| width(&escaped(&check.id)));
     let column = names.max().unwrap_or(0);
     let mut area = "";
@@ -165,46 +197,43 @@ fn document(checkup: &Checkup) -> Json {
         .finish()
 }
 
-fn csv(checkup: &Checkup) -> io::Result<String> {
-    let head = [
-        "area",
-        "id",
-        "state",
-        "found",
-        "meaning",
-        "next_step",
-        "needed",
-    ];
-    let mut text = csv_text::line(head.into_iter().map(str::to_owned))?;
-    for check in &checkup.checks {
-        let cells = [
-            check.area.to_owned(),
-            check.id.clone(),
-            check.state.id().to_owned(),
-            check.found.clone(),
-            check.meaning.clone(),
-            check.next_step.clone().unwrap_or_default(),
-            check.is_needed.to_string(),
-        ];
-        text += &csv_text::line(cells.into_iter())?;
-    }
-    let lost = checkup
-        .watched
-        .iter()
-        .flat_map(|(interval, _)| &interval.lost);
-    for lost in lost.filter(|lost| lost.count > 0) {
-        let cells = [
-            "lost".to_owned(),
-            lost.id.to_owned(),
-            State::Limited.id().to_owned(),
-            lost.count.to_string(),
-            lost.meaning.to_owned(),
-            lost.next_step().to_owned(),
-            false.to_string(),
-        ];
-        text += &csv_text::line(cells.into_iter())?;
-    }
-    Ok(text)
+/// Each check, and what was lost while watching.
+fn sheet<'a>(
+    checks: impl Iterator<Item = &'a Check>,
+    lost: impl Iterator<Item = &'a Lost>,
+) -> Sheet {
+    let mut sheet = Sheet::new(&CHECK_COLUMNS);
+    let checks = checks.map(|check| {
+        vec![
+            SheetCell::text(check.area),
+            SheetCell::text(check.id.clone()),
+            SheetCell::text(check.state.id()),
+            SheetCell::text(check.found.clone()),
+            SheetCell::text(check.meaning.clone()),
+            SheetCell::text(check.next_step.clone().unwrap_or_default()),
+            SheetCell::flag(check.is_needed),
+        ]
+    });
+    sheet.rows.extend(checks);
+    sheet.rows.extend(lost.map(|lost| {
+        vec![
+            SheetCell::text("lost"),
+            SheetCell::text(lost.id),
+            SheetCell::text(State::Limited.id()),
+            SheetCell::count(lost.count),
+            SheetCell::text(lost.meaning),
+            SheetCell::text(lost.next_step()),
+            SheetCell::flag(false),
+        ]
+    }));
+    sheet
+}
+
+/// Events that were lost while watching.
+fn lost(checkup: &Checkup) -> impl Iterator<Item = &Lost> {
+    let watched = checkup.watched.iter();
+    let lost = watched.flat_map(|(interval, _)| &interval.lost);
+    lost.filter(|lost| lost.count > 0)
 }
 
 fn openmetrics(checkup: &Checkup) -> io::Result<String> {
@@ -286,7 +315,7 @@ mod tests {
 
     fn written(format: Format) -> String {
         let mut out = Vec::new();
-        write_checkup(&mut out, format, &checkup(), Style::plain(80)).unwrap();
+        write_checkup(&mut out, format, &checkup(), Style::plain(80), None).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -315,7 +344,7 @@ mod tests {
     fn text_lists_all_checks_where_nothing_was_watched() {
         let mut checkup = checkup();
         checkup.watched = None;
-        let text = text(&checkup, Style::plain(80));
+        let text = text(&checkup, Style::plain(80), None);
         assert!(
             text.contains("  ok       btf     there\n"),
             "a line each: {text}"
@@ -323,6 +352,32 @@ mod tests {
         assert!(
             text.contains("  missing  fentry  refused"),
             "with its state: {text}"
+        );
+    }
+
+    #[test]
+    fn chosen_columns_make_checks_a_table() {
+        let columns = SheetColumns::find("state,CHECK,found", &[&CHECK_COLUMNS]).unwrap();
+        let mut checkup = checkup();
+        checkup.watched = None;
+        let text = text(&checkup, Style::plain(80), Some(&columns));
+        assert!(
+            text.ends_with("\n\nSTATE    CHECK   FOUND\nok       btf     there\nmissing  fentry  refused\\x1b[31m: EPERM\n"),
+            "{text}"
+        );
+        let mut out = Vec::new();
+        write_checkup(
+            &mut out,
+            Format::Csv,
+            &checkup,
+            Style::plain(80),
+            Some(&columns),
+        )
+        .unwrap();
+        let csv = String::from_utf8(out).unwrap();
+        assert!(
+            csv.starts_with("state,id,found,reasons,reason_codes\nok,btf,there,,\n"),
+            "{csv}"
         );
     }
 
@@ -354,7 +409,9 @@ mod tests {
         if let Some((interval, _)) = &mut lossy.watched {
             interval.lost[0].count = 7;
         }
-        let text = super::csv(&lossy).unwrap();
+        let text = sheet(lossy.checks.iter(), super::lost(&lossy))
+            .csv()
+            .unwrap();
         assert!(
             text.contains("\nlost,rows,limited,7,"),
             "what was lost is a row: {text}"

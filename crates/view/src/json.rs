@@ -118,7 +118,7 @@ impl Object {
     }
 }
 
-fn number_or_name(datum: &Datum) -> Json {
+pub(crate) fn number_or_name(datum: &Datum) -> Json {
     match datum {
         Datum::Count(number) | Datum::Id(number) => (*number).into(),
         Datum::Pages(pages) => pages.0.into(),

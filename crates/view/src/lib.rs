@@ -67,7 +67,7 @@ mod sheet;
 mod style;
 mod summary;
 
-pub use checkup::write_checkup;
+pub use checkup::{CHECK_COLUMNS, write_checkup};
 pub use flame::{FlameWeight, flame_svg, folded_stacks};
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
@@ -75,7 +75,9 @@ pub use labelled::labelled_metrics;
 pub use markdown::{Markdown, markdown_text};
 pub use metrics::{Exposition, Labels, Metric, MetricNumber};
 pub use miss_plot::{miss_svg, miss_text};
-pub use number::{clock, figure, length, marked, narrow, per_second, share, value_text};
+pub use number::{
+    clock, figure, latency, length, marked, narrow, per_second, seconds, share, value_text,
+};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use read_parts::{ReadPart, bar_cells, read_bar};
 pub use report::{
@@ -83,6 +85,6 @@ pub use report::{
     finding_figure, findings_json, folded_text, headline_text, lost_json, lost_text, write_report,
 };
 pub use rows::{RowOptions, RowWriter, RowWriters};
-pub use sheet::{Sheet, SheetCell, SheetColumn};
+pub use sheet::{Sheet, SheetCell, SheetColumn, SheetColumns};
 pub use style::{Style, Tables};
 pub use summary::{SummaryOptions, gap_text, write_summary};

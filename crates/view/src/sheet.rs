@@ -3,15 +3,18 @@
 //! Rows of the page cache use the model's table of fields. Other data, for example a CPU's caches,
 //! bring their own columns, which define headers, JSON names and the list of columns.
 
+use std::borrow::Cow;
 use std::io;
 
-use cachewise_model::{Missing, Reason, escaped};
+use cachewise_model::{Datum, Missing, NOT_APPLICABLE, Reason, escaped};
+use cachewise_units::{Bytes, Ratio};
 use serde_json::Value as Json;
 
 use crate::cell::Side;
 use crate::csv_text::{self, Reasons};
-use crate::json::Object;
+use crate::json::{Object, number_or_name};
 use crate::layout::Grid;
+use crate::number::{latency, seconds, shown};
 use crate::style::Style;
 
 /// One column of a [`Sheet`].
@@ -19,8 +22,10 @@ use crate::style::Style;
 pub struct SheetColumn {
     /// The name in machine formats; ends with the unit.
     pub id: &'static str,
-    /// The header for people; empty for machine formats only.
+    /// The header for people; empty if no table has the column.
     pub header: &'static str,
+    /// Whether tables show it without being asked to.
+    pub is_usual: bool,
     /// Whether it is right-aligned.
     pub is_number: bool,
     /// One sentence of explanation.
@@ -39,9 +44,58 @@ impl SheetColumn {
         SheetColumn {
             id,
             header,
+            is_usual: !header.is_empty(),
             is_number,
             help,
         }
+    }
+
+    /// The column, which tables show only where it is chosen.
+    #[must_use]
+    pub const fn if_chosen(self) -> SheetColumn {
+        SheetColumn {
+            is_usual: false,
+            ..self
+        }
+    }
+
+    /// Whether a user may name it so: its id or its header, in any case.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        !name.is_empty()
+            && [self.id, self.header]
+                .iter()
+                .any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Columns that a user chose, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SheetColumns(Vec<SheetColumn>);
+
+impl SheetColumns {
+    /// Finds the columns of a comma-separated list in these tables, by id or header, in any case.
+    ///
+    /// # Errors
+    /// The first name that no column has.
+    pub fn find(list: &str, tables: &[&[SheetColumn]]) -> Result<SheetColumns, String> {
+        let mut found: Vec<SheetColumn> = Vec::new();
+        for name in list.split(',').map(str::trim) {
+            let mut all = tables.iter().copied().flatten();
+            let column = all.find(|column| column.is_named(name)).ok_or(name)?;
+            // As in other tables, a repeated column is shown once.
+            if found.iter().all(|known| known.id != column.id) {
+                found.push(*column);
+            }
+        }
+        Ok(SheetColumns(found))
+    }
+
+    /// The columns with these ids, in their order.
+    #[must_use]
+    pub fn with_ids(ids: &[&str], table: &[SheetColumn]) -> SheetColumns {
+        let column = |id: &&str| table.iter().find(|column| column.id == *id).copied();
+        SheetColumns(ids.iter().filter_map(column).collect())
     }
 }
 
@@ -65,12 +119,60 @@ impl SheetCell {
         }
     }
 
-    /// A number, with its text for people.
+    /// A value, as all tables show it.
     #[must_use]
-    pub fn number(number: impl Into<Json>, text: impl Into<String>) -> SheetCell {
+    pub fn of(datum: &Datum) -> SheetCell {
+        SheetCell::with_text(number_or_name(datum), shown(datum))
+    }
+
+    /// A number of things.
+    #[must_use]
+    pub fn count(number: u64) -> SheetCell {
+        SheetCell::of(&Datum::Count(number))
+    }
+
+    /// An amount of bytes.
+    #[must_use]
+    pub fn bytes(bytes: Bytes) -> SheetCell {
+        SheetCell::of(&Datum::Bytes(bytes))
+    }
+
+    /// A share.
+    #[must_use]
+    pub fn ratio(ratio: Ratio) -> SheetCell {
+        SheetCell::of(&Datum::Ratio(ratio))
+    }
+
+    /// A multiple.
+    #[must_use]
+    pub fn factor(factor: f64) -> SheetCell {
+        SheetCell::of(&Datum::Factor(factor))
+    }
+
+    /// A time in seconds, shown in seconds: `1.500 s`.
+    #[must_use]
+    pub fn seconds(number: f64) -> SheetCell {
+        SheetCell::with_text(number, seconds(number))
+    }
+
+    /// A time in seconds, shown in the unit that suits it: `1.25 ns`, `734 ns`, `1.5 ms`.
+    #[must_use]
+    pub fn latency(number: f64) -> SheetCell {
+        SheetCell::with_text(number, latency(number))
+    }
+
+    /// A yes or no.
+    #[must_use]
+    pub fn flag(is_so: bool) -> SheetCell {
+        SheetCell::with_text(is_so, if is_so { "yes" } else { "no" })
+    }
+
+    /// A value whose text says more than the value: with a mark, as a range, or in words.
+    #[must_use]
+    pub fn with_text(value: impl Into<Json>, text: impl Into<String>) -> SheetCell {
         SheetCell {
             text: text.into(),
-            json: number.into(),
+            json: value.into(),
             reason: None,
         }
     }
@@ -116,29 +218,74 @@ impl SheetCell {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     /// The columns.
-    pub columns: &'static [SheetColumn],
+    pub columns: Cow<'static, [SheetColumn]>,
     /// Rows with a cell for each column.
     pub rows: Vec<Vec<SheetCell>>,
+    /// The columns of tables, by their places.
+    shown: Vec<usize>,
+}
+
+/// The places of the columns that tables show without being asked to.
+fn usual(columns: &[SheetColumn]) -> Vec<usize> {
+    let places = columns.iter().enumerate();
+    places
+        .filter_map(|(place, column)| column.is_usual.then_some(place))
+        .collect()
 }
 
 impl Sheet {
     /// A sheet without rows.
     #[must_use]
-    pub const fn new(columns: &'static [SheetColumn]) -> Sheet {
+    pub fn new(columns: &'static [SheetColumn]) -> Sheet {
         Sheet {
-            columns,
+            columns: Cow::Borrowed(columns),
             rows: Vec::new(),
+            shown: usual(columns),
         }
     }
 
-    /// The table for people.
+    /// The sheet with these columns alone, in their order; as it is without a choice. A column that it lacks is
+    /// empty in CSV, with the reason, and absent from tables.
+    #[must_use]
+    pub fn chosen(self, columns: Option<&SheetColumns>) -> Sheet {
+        let Some(SheetColumns(columns)) = columns else {
+            return self;
+        };
+        let place = |column: &SheetColumn| self.columns.iter().position(|own| own.id == column.id);
+        let places: Vec<Option<usize>> = columns.iter().map(place).collect();
+        let cell = |row: &[SheetCell], place: &Option<usize>| {
+            let cell = place.and_then(|place| row.get(place)).cloned();
+            cell.unwrap_or_else(|| SheetCell::missing(NOT_APPLICABLE))
+        };
+        let own = columns.iter().zip(&places);
+        let own = own.map(|(column, place)| place.map_or(*column, |place| self.columns[place]));
+        let shown = places.iter().enumerate();
+        Sheet {
+            shown: shown
+                .filter_map(|(number, place)| place.map(|_| number))
+                .collect(),
+            columns: own.collect(),
+            rows: (self.rows.iter())
+                .map(|row| places.iter().map(|place| cell(row, place)).collect())
+                .collect(),
+        }
+    }
+
+    /// Whether the table has rows and columns to show.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        !self.shown.is_empty() && !self.rows.is_empty()
+    }
+
+    /// The table for people; empty if none of its columns was chosen.
     #[must_use]
     pub fn table(&self, style: Style) -> String {
+        if self.shown.is_empty() {
+            return String::new();
+        }
         let mut grid = Grid::default();
-        for (place, column) in self.columns.iter().enumerate() {
-            if column.header.is_empty() {
-                continue;
-            }
+        for place in self.shown.iter().copied() {
+            let column = &self.columns[place];
             let cells = self.rows.iter().filter_map(|row| row.get(place));
             let cells = cells.map(|cell| escaped(&cell.text).into_owned()).collect();
             let side = if column.is_number {
@@ -157,7 +304,16 @@ impl Sheet {
     /// The library cannot write its input.
     pub fn csv(&self) -> io::Result<String> {
         let ids = self.columns.iter().map(|column| column.id);
-        let mut text = csv_text::line(ids.chain(csv_text::REASONS).map(str::to_owned))?;
+        let header = csv_text::line(ids.chain(csv_text::REASONS).map(str::to_owned))?;
+        Ok(header + &self.csv_rows()?)
+    }
+
+    /// The lines of the rows alone, for a stream.
+    ///
+    /// # Errors
+    /// The library cannot write its input.
+    pub fn csv_rows(&self) -> io::Result<String> {
+        let mut text = String::new();
         for row in &self.rows {
             let cells = row.iter().map(|cell| match &cell.json {
                 Json::Null => String::new(),
@@ -202,14 +358,46 @@ mod tests {
     const COLUMNS: [SheetColumn; 3] = [
         SheetColumn::new("name", "NAME", false, "What it is called"),
         SheetColumn::new("size_bytes", "SIZE", true, "How much fits"),
-        SheetColumn::new("cpus", "", false, "Who uses it"),
+        SheetColumn::new("cpus", "CPU", false, "Who uses it").if_chosen(),
     ];
+
+    #[test]
+    fn chosen_columns_are_shown_in_their_order() {
+        const OTHER: [SheetColumn; 1] = [SheetColumn::new("x", "X", false, "Of another table")];
+        let columns = |list| SheetColumns::find(list, &[&COLUMNS, &OTHER]);
+        let chosen = columns("CPU, x,size_bytes,cpus").unwrap();
+        let sheet = sheet().chosen(Some(&chosen));
+        assert_eq!(
+            sheet.table(Style::plain(80)),
+            "CPU      SIZE\n0-1  48.0 KiB\n0,2         ?\n",
+            "one that is not usual is there, one of another table is not"
+        );
+        let csv = sheet.csv().unwrap();
+        assert!(csv.starts_with("cpus,x,size_bytes,"), "{csv}");
+        assert!(
+            csv.contains("0-1,,49152,x: not part of this kind of row,"),
+            "{csv}"
+        );
+        let other = columns("x").unwrap();
+        assert_eq!(
+            super::tests::sheet()
+                .chosen(Some(&other))
+                .table(Style::plain(80)),
+            ""
+        );
+        assert_eq!(
+            columns("size,nam"),
+            Err("nam".to_owned()),
+            "the unknown one is named"
+        );
+        assert!(columns("").is_err(), "no name is a slip");
+    }
 
     fn sheet() -> Sheet {
         let mut sheet = Sheet::new(&COLUMNS);
         sheet.rows.push(vec![
             SheetCell::text("L1\u{1b}"),
-            SheetCell::number(49152, "48.0 KiB"),
+            SheetCell::bytes(Bytes(49152)),
             SheetCell::text("0-1"),
         ]);
         sheet.rows.push(vec![
@@ -225,7 +413,7 @@ mod tests {
         let text = sheet().table(Style::plain(80));
         assert_eq!(
             text, "NAME        SIZE\nL1\\x1b  48.0 KiB\nL2             ?\n",
-            "columns without header are omitted, and names are escaped"
+            "columns that are not usual are omitted, and names are escaped"
         );
     }
 
@@ -234,7 +422,7 @@ mod tests {
         let mut sheet = sheet();
         sheet.rows.push(vec![
             SheetCell::text("a|b_c <x>\n# d"),
-            SheetCell::number(1, "1 B"),
+            SheetCell::bytes(Bytes(1)),
             SheetCell::text("0"),
         ]);
         let style = Style {

@@ -1,6 +1,6 @@
 //! [`Verdicts`]: each arm compared with the first, workload by workload.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde::Serialize;
 
@@ -226,76 +226,25 @@ fn warnings(done: &[Done], planned: usize, processors: usize) -> Vec<String> {
 }
 
 impl Verdicts {
-    /// The verdict on an arm.
+    /// The verdict on an arm in words: `baseline` for the first one.
     #[must_use]
     pub fn verdict(&self, sample: &Sample) -> &str {
+        match self.compared(sample) {
+            Some(compared) => &compared.verdict,
+            None if sample.arm == self.baseline => "baseline",
+            None => "-",
+        }
+    }
+
+    /// The comparison of an arm with the baseline.
+    #[must_use]
+    pub fn compared(&self, sample: &Sample) -> Option<&Compared> {
         let compared = self.comparisons.iter().find(|one| {
             one.measure == sample.measure
                 && one.arm == sample.arm
                 && one.workload == sample.workload
         });
-        match compared {
-            Some(one) => &one.compared.verdict,
-            None if sample.arm == self.baseline => "baseline",
-            None => "-",
-        }
-    }
-}
-
-impl fmt::Display for Verdicts {
-    /// Tables for people.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
-        let arm = widest(&mut self.samples.iter().map(|sample| sample.arm.chars().count())).max(3);
-        let workload = widest(
-            &mut self
-                .samples
-                .iter()
-                .map(|sample| sample.workload.chars().count()),
-        )
-        .max(8);
-        for measure in Measure::ALL {
-            writeln!(f, "{measure}, beside {:?}", self.baseline)?;
-            writeln!(
-                f,
-                "  {:workload$}  {:arm$}  {:>12}  {:>7}  {:>2}  VERDICT",
-                "WORKLOAD", "ARM", "MEAN", "CV", "N"
-            )?;
-            for sample in self
-                .samples
-                .iter()
-                .filter(|sample| sample.measure == measure)
-            {
-                let mean = sample
-                    .mean
-                    .map_or_else(|| "?".to_owned(), |mean| measure.shown(mean));
-                let mut cv = String::from("-");
-                if let Some(ratio) = sample.variation_ratio {
-                    cv.clear();
-                    write!(cv, "{:.1} %", ratio * 100.0)?;
-                }
-                let verdict = self.verdict(sample);
-                let line = format!(
-                    "  {:workload$}  {:arm$}  {mean:>12}  {cv:>7}  {:>2}  {verdict}",
-                    sample.workload,
-                    sample.arm,
-                    sample.values.len()
-                );
-                writeln!(f, "{}", line.trim_end())?;
-            }
-            writeln!(f)?;
-        }
-        for skipped in &self.skipped {
-            writeln!(f, "skipped: {}: {}", skipped.arm, skipped.reason)?;
-        }
-        for warning in &self.warnings {
-            writeln!(f, "warning: {warning}")?;
-        }
-        write!(
-            f,
-            "{} of {} runs, seed {}",
-            self.done, self.planned, self.seed
-        )
+        compared.map(|one| &one.compared)
     }
 }
 
@@ -373,15 +322,17 @@ mod tests {
                 "in words: {one:?}"
             );
         }
-        let text = verdicts.to_string();
-        assert!(
-            text.starts_with("device bytes per useful byte"),
-            "it leads: {text}"
+        let verdicts_of = |sample: &Sample| verdicts.verdict(sample) == "baseline";
+        assert_eq!(
+            verdicts
+                .samples
+                .iter()
+                .filter(|sample| verdicts_of(sample))
+                .count(),
+            2,
+            "the first arm, once a measure: {verdicts:?}"
         );
-        assert!(
-            text.contains("baseline") && text.contains("12 of 12 runs"),
-            "{text}"
-        );
+        assert_eq!((verdicts.done, verdicts.planned), (12, 12));
         assert!(
             verdicts.warnings.is_empty(),
             "a quiet machine: {verdicts:?}"
@@ -439,19 +390,26 @@ mod tests {
             }],
             8,
         );
-        let text = without_first.to_string();
+        let of_others = without_first.samples.iter();
         assert!(
-            text.contains("nothing is compared") && !text.contains("baseline"),
-            "no other baseline: {text}"
+            of_others.clone().count() > 0
+                && of_others
+                    .clone()
+                    .all(|sample| without_first.verdict(sample) == "-"),
+            "no other baseline: {without_first:?}"
+        );
+        let warned = without_first.warnings.iter();
+        assert!(
+            warned
+                .clone()
+                .any(|text| text.contains("nothing is compared")),
+            "{without_first:?}"
         );
         assert!(
             without.comparisons.is_empty(),
             "nothing to compare: {without:?}"
         );
-        assert!(
-            without.to_string().contains("skipped: b: not supported"),
-            "and why"
-        );
+        assert_eq!(without.skipped[0].reason, "not supported", "and why");
     }
 
     #[test]

@@ -26,11 +26,3 @@ pub fn moving(meter: &Meter) -> impl Fn(Progress) + Sync + '_ {
         Progress::Done(bytes) => meter.advance(bytes),
     }
 }
-
-/// A number and its noun.
-pub fn number(count: u64, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
-}

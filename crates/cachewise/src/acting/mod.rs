@@ -10,5 +10,5 @@ pub mod listed;
 pub mod pool;
 mod target;
 
-pub use ending::{moving, number, status};
+pub use ending::{moving, status};
 pub use target::Target;

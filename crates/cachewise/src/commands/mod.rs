@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use cachewise_cli::about::{self, About};
 use cachewise_cli::sibling;
+use cachewise_view::{CHECK_COLUMNS, SheetColumn};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -182,7 +183,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Cpu(sibling) => start("cachewise-cpu", None, &sibling),
         Command::Mount(sibling) => start("cachewise-tier", Some("mount"), &sibling),
         Command::Tier(sibling) => start("cachewise-tier", None, &sibling),
-        Command::About(about) => about::about(&about, Cli::command(), &columns::columns()),
+        Command::About(about) => about::about(&about, Cli::command(), &columns::columns(&SHEETS)),
         Command::Compat(arguments) => match compat::compat(arguments)? {
             Outcome::Done => Ok(ExitCode::SUCCESS),
             Outcome::Command(words) => match Cli::try_parse_from(words) {
@@ -192,6 +193,15 @@ pub fn run(command: Command) -> Result<ExitCode> {
         },
     }
 }
+
+/// The columns of tables that have their own, by command.
+const SHEETS: [(&str, &[SheetColumn]); 5] = [
+    ("doctor", &CHECK_COLUMNS),
+    ("try", &r#try::arguments::COLUMNS),
+    ("report --compare", &report::COMPARED_COLUMNS),
+    ("bench matrix", &bench::MATRIX_COLUMNS),
+    ("guard", &guard::COLUMNS),
+];
 
 /// Replaces this process with a sibling program, with `subcommand` before the typed arguments.
 fn start(program: &str, subcommand: Option<&str>, sibling: &Sibling) -> Result<ExitCode> {

@@ -11,8 +11,8 @@ mod select;
 pub use flame::{OpenStackFiles, StackFiles};
 pub use labels::{FileLabels, LabelFile};
 pub use output::{
-    Color, Columns, Output, drop_columns, file_columns, parse_columns, parse_pid, report_columns,
-    system_columns,
+    Color, Columns, Output, any_columns, any_ids, drop_columns, file_columns, measurement_columns,
+    parse_columns, parse_pid, report_columns, size_columns, system_columns,
 };
 pub use path_list::{PathList, SeparatedPathList};
 pub use rate::parse_rate;

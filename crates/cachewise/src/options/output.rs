@@ -1,74 +1,83 @@
 //! How rows are shown.
 
+use crate::row_kinds::kind_of_row;
 pub use cachewise_cli::arguments::{Color, Output, parse_pid};
+use cachewise_cli::columns::ColumnsParser;
 use cachewise_model::{Field, Measured, Row, field};
 use cachewise_tui::ViewKind;
-use clap::builder::{PossibleValue, TypedValueParser};
-
-use crate::row_kinds::kind_of_row;
 
 /// Columns that exist.
 #[derive(Debug, Clone)]
 pub struct Columns(pub Vec<&'static Field>);
 
-/// A parser of a list of columns; completions of the shell list their names.
-#[derive(Clone)]
-pub struct ColumnsParser {
-    parse: fn(&str) -> Result<Columns, String>,
-    /// Rows that have the columns.
-    kinds: fn() -> Vec<Row>,
-}
-
-impl TypedValueParser for ColumnsParser {
-    type Value = Columns;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<Columns, clap::Error> {
-        TypedValueParser::parse_ref(&self.parse, command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let kinds = (self.kinds)();
-        let fields = cachewise_model::FIELDS.iter();
-        let fields = fields.filter(move |field| kinds.iter().any(|row| field.is_of(row)));
-        Some(Box::new(fields.map(|field| PossibleValue::new(field.id))))
-    }
+/// The ids of the fields that any of these rows has.
+fn ids(kinds: &[Row]) -> Vec<&'static str> {
+    let fields = cachewise_model::FIELDS.iter();
+    let fields = fields.filter(|field| kinds.iter().any(|row| field.is_of(row)));
+    fields.map(|field| field.id).collect()
 }
 
 /// The parser of `--columns` for rows of the machine.
-pub fn system_columns() -> ColumnsParser {
+pub fn system_columns() -> ColumnsParser<Columns> {
     ColumnsParser {
         parse: parse_columns,
-        kinds: || vec![Row::of_system()],
+        ids: || ids(&[Row::of_system()]),
     }
 }
 
 /// The parser of `--columns` for rows of files.
-pub fn file_columns() -> ColumnsParser {
+pub fn file_columns() -> ColumnsParser<Columns> {
     ColumnsParser {
-        parse: parse_file_columns,
-        kinds: || vec![Row::of_file()],
+        parse: |list| cachewise_model::columns(list, &Row::of_file()).map(Columns),
+        ids: || ids(&[Row::of_file()]),
+    }
+}
+
+/// The parser of `--columns` for memory sizes.
+pub fn size_columns() -> ColumnsParser<Columns> {
+    ColumnsParser {
+        parse: |list| cachewise_model::columns(list, &Row::of_sizing()).map(Columns),
+        ids: || ids(&[Row::of_sizing()]),
+    }
+}
+
+/// The parser of `--columns` for measurements.
+pub fn measurement_columns() -> ColumnsParser<Columns> {
+    ColumnsParser {
+        parse: |list| cachewise_model::columns(list, &Row::of_measurement()).map(Columns),
+        ids: || ids(&[Row::of_measurement()]),
     }
 }
 
 /// The parser of `--columns` of `drop`.
-pub fn drop_columns() -> ColumnsParser {
+pub fn drop_columns() -> ColumnsParser<Columns> {
     ColumnsParser {
         parse: parse_drop_columns,
-        kinds: || vec![with_note()],
+        ids: || ids(&[with_note()]),
     }
 }
 
 /// The parser of `--columns` for the tables of a report.
-pub fn report_columns() -> ColumnsParser {
+pub fn report_columns() -> ColumnsParser<Columns> {
     ColumnsParser {
         parse: parse_report_columns,
-        kinds: report_rows,
+        ids: || ids(&report_rows()),
     }
+}
+
+/// The parser of a list of columns whose rows other arguments choose: of the machine or of its parts.
+pub fn any_columns() -> ColumnsParser<String> {
+    ColumnsParser {
+        parse: |list| Ok(list.to_owned()),
+        ids: any_ids,
+    }
+}
+
+/// The ids of the fields of the machine and of its parts.
+pub fn any_ids() -> Vec<&'static str> {
+    let mut rows = vec![Row::of_system(), kind_of_row(ViewKind::Device)];
+    rows.extend(report_rows());
+    ids(&rows)
 }
 
 fn with_note() -> Row {
@@ -86,11 +95,6 @@ fn report_rows() -> Vec<Row> {
 /// Columns of the rows that `stat` has.
 pub fn parse_columns(list: &str) -> Result<Columns, String> {
     cachewise_model::columns(list, &Row::of_system()).map(Columns)
-}
-
-/// Columns of the rows that files have.
-fn parse_file_columns(list: &str) -> Result<Columns, String> {
-    cachewise_model::columns(list, &Row::of_file()).map(Columns)
 }
 
 /// Columns of the rows of `drop`: the state of memory, with a note.

@@ -66,6 +66,20 @@ fn cold_and_warm() {
         ((8 * MIB) as f64, 0.0),
         "{of_file}"
     );
+    let mut chosen = cachewise([
+        "report",
+        "--columns",
+        "subject,change_factor,p_adjusted",
+        "-o",
+    ]);
+    chosen.args(["csv", "--compare"]).arg(&old).arg(&new);
+    let csv = Ended::of(&mut chosen)
+        .expect(0, "rows of these columns")
+        .out();
+    assert!(
+        csv.starts_with("name,change_factor,p_adjusted,reasons,"),
+        "{csv}"
+    );
     let totals = change(&json, "totals", "", "fetched_bytes").expect("in all");
     assert!(mean(totals, "old") >= (8 * MIB) as f64, "{totals}");
     assert!(totals["p"].is_null(), "one run each says nothing of chance");

@@ -194,6 +194,10 @@ fn formats() {
     );
     let csv = Ended::of(&mut doctor(&["--seconds", "0", "-o", "csv"])).expect(0, "CSV");
     assert!(csv.out().starts_with("area,id,state,"), "{}", csv.out());
+    let chosen = ["--seconds", "0", "--columns", "CHECK,state"];
+    let table = Ended::of(&mut doctor(&chosen)).expect(0, "a table of these columns");
+    let heads = |line: &str| line.starts_with("CHECK ") && line.ends_with(" STATE");
+    assert!(table.out().lines().any(heads), "{}", table.out());
     let metrics =
         Ended::of(&mut doctor(&["--seconds", "0", "-o", "openmetrics"])).expect(0, "metrics");
     assert!(

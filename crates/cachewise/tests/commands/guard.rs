@@ -17,6 +17,10 @@ pub fn trials() -> Vec<Trial> {
     vec![
         needs_root("kept::free_memory_is_held", free_memory_is_held),
         needs_root("dry_run::nothing_is_written", nothing_is_written),
+        needs_root(
+            "dry_run::formats_have_every_event",
+            formats_have_every_event,
+        ),
         needs_root("restored::after_a_signal", a_limit_is_back_after_a_signal),
         needs_root("restored::after_kill_9", a_limit_is_back_after_kill_9),
         needs_root(
@@ -270,6 +274,37 @@ fn nothing_is_written() {
 }
 
 /// A guard that has lowered the limit of its group.
+fn formats_have_every_event() {
+    let Some(filled) = Filled::new(MIB) else {
+        return;
+    };
+    let keep = out_of_reach();
+    let files =
+        ["json", "csv", "om", "md"].map(|ending| filled.scratch.path(format!("e.{ending}")));
+    let mut guard = filled.guard(&["--of", "free", "--keep", &keep, "-d", "0.2", "--dry-run"]);
+    for file in &files {
+        guard.arg("-o").arg(file);
+    }
+    Ended::of(&mut guard).expect(0, "four formats at once");
+    let [json, csv, metrics, markdown] =
+        files.map(|file| fs::read_to_string(file).expect("it is written"));
+    let document: Value = serde_json::from_str(&json).expect("one document");
+    let events = document["events"].as_array().expect("a list");
+    assert_eq!(events[0]["event"], "started", "{json}");
+    assert_eq!(
+        csv.lines().count(),
+        events.len() + 1,
+        "a row an event: {csv}"
+    );
+    assert!(csv.contains(",would_reclaim,free,"), "{csv}");
+    let of_events = format!("event=\"would_reclaim\"}} {}", events.len() - 1);
+    assert!(
+        metrics.contains(&of_events) && metrics.ends_with("# EOF\n"),
+        "{metrics}"
+    );
+    assert!(markdown.contains("would reclaim"), "{markdown}");
+}
+
 fn lowering(filled: &Filled) -> Started {
     let (by, path, before) = filled.limit();
     let keep = out_of_reach();
@@ -406,7 +441,6 @@ fn what_cannot_be() {
         (&["--keep", "5%", "--target", "4%"], "below the mark"),
         (&["--keep", "0"], "never act"),
         (&["--keep", "lots"], "is not a size"),
-        (&["-o", "csv"], "-o jsonl"),
         (&["--most-stall", "0"], "1..=100"),
         (&["/no/such/group"], "no control group"),
         (&["/"], "root"),

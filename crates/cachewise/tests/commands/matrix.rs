@@ -303,9 +303,15 @@ fn what_cannot_be() {
         ended.says(why, "what is wrong");
         assert!(!place.path("m.results.jsonl").exists(), "{why}");
     }
-    Ended::of(place.matrix(&good).args(["-o", "csv"]))
-        .expect(2, "no rows")
-        .says("-o json", "what there is");
+    Ended::of(place.matrix(&good).args(["-o", "openmetrics"]))
+        .expect(2, "nothing to scrape")
+        .says("csv or markdown", "what there is");
+    let csv = Ended::of(place.matrix(&good).args(["--dry-run", "-o", "csv"])).expect(0, "rows");
+    assert!(
+        csv.out().starts_with("run,repeat,workload,arm,"),
+        "{}",
+        csv.out()
+    );
     Ended::of(&mut cachewise(["bench", "matrix", "/no/such.toml"]))
         .expect(2, "no file")
         .says("/no/such.toml", "which");

@@ -153,3 +153,43 @@ fn a_table_has_each_header_once() {
         seen.push(place);
     }
 }
+
+/// The format specifications with a precision, as `{value:.3}`, of a text.
+fn precisions(code: &str) -> Vec<&str> {
+    let open = code.match_indices(":.").filter_map(|(at, _)| {
+        let rest = &code[at + 2..];
+        let end = rest.find('}').filter(|end| *end < 8)?;
+        let spec = &rest[..end];
+        spec.starts_with(|first: char| first.is_ascii_digit())
+            .then(|| &code[at..at + 2 + end])
+    });
+    open.collect()
+}
+
+#[test]
+fn no_table_formats_numbers_by_its_own() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let crates = root().join("crates");
+    // The crate `view` has the formatter.
+    files.retain(|path| {
+        path.iter().any(|part| part == "src") && !path.starts_with(crates.join("view"))
+    });
+    let mut tables = 0;
+    for path in files {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let code = text.split("\nmod tests {").next().unwrap_or(&text);
+        if !code.contains("SheetCell::") {
+            continue;
+        }
+        tables += 1;
+        assert_eq!(
+            precisions(code),
+            [""; 0],
+            "{}: cells are made by SheetCell::count, bytes, seconds, latency, ratio, factor, or with the texts of \
+             cachewise_view",
+            path.display()
+        );
+    }
+    assert!(tables > 10, "the tables are found: {tables}");
+}

@@ -214,3 +214,65 @@ fn shells_accept_the_completions_of_each_program() {
         Err(_) => println!("skipped: completions: `bash` is not installed"),
     }
 }
+
+/// Lines that end in the middle of a name, and the whole name.
+const COMPLETED: [(&str, &str); 6] = [
+    ("stat --columns time,read_hit_p", "time,read_hit_pages"),
+    ("report --columns fetched_b", "fetched_bytes"),
+    ("top --sort fetched_b", "fetched_bytes"),
+    (
+        "size --columns note,size_policy,size_mem",
+        "note,size_policy,size_memory_bytes",
+    ),
+    ("bench --columns amp", "amplification_factor"),
+    ("doctor --columns id,st", "id,state"),
+];
+
+/// Prints what bash completes the line to.
+const BASH: &str = r#"source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_cachewise cachewise "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; echo "${COMPREPLY[*]}""#;
+
+/// Types the line and a tab in an interactive zsh, in which the program prints its last argument.
+const ZSH: &str = r#"zmodload zsh/zpty; zpty z zsh -f -i
+zpty -w z "autoload -Uz compinit; compinit -u -D; source $1; cachewise() { print -r -- \"<\$@[-1]>\" }; PS1=RE''ADY"
+zpty -r -m z text '*READY*'
+zpty -w -n z "$2"$'\t'
+zpty -w -n z $'\n'
+zpty -r -m z text '*<*>*'
+print -r -- ${${text##*<}%%>*}; zpty -d z"#;
+
+const FISH: &str = r#"source "$argv[1]"; complete -C "$argv[2]" | string replace -r "\t.*" """#;
+
+#[test]
+fn shells_complete_columns_in_lists_and_sort_keys() {
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let program = programs()
+        .into_iter()
+        .find(|program| name_of(program) == "cachewise")
+        .expect("it is built");
+    for (shell, arguments) in [
+        ("bash", &["-c", BASH, "bash"][..]),
+        ("zsh", &["-f", "-c", ZSH, "zsh"]),
+        ("fish", &["--no-config", "-c", FISH]),
+    ] {
+        let script = place.path().join(shell);
+        fs::write(&script, run(&program, &["completions", shell]).stdout).expect("it is ours");
+        for (typed, whole) in COMPLETED {
+            let output = Command::new(shell)
+                .args(arguments)
+                .arg(&script)
+                .arg(format!("cachewise {typed}"))
+                .output();
+            let Ok(output) = output else {
+                println!("skipped: completions: `{shell}` is not installed");
+                break;
+            };
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout).trim(),
+                whole,
+                "{shell}: {typed}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+}

@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cachewise_cli::about::About;
+use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_cpu::program::sampling::{EVENTS, Event};
 use cachewise_units::{Bytes, Period};
+use cachewise_view::SheetColumns;
 use clap::{Args, Parser, Subcommand};
 
+use super::columns;
 use cachewise_cli::arguments::{Output, parse_pid};
 
 /// Show and measure CPU caches, and how a program uses them.
@@ -53,6 +56,9 @@ pub struct CpuTopology {
     /// Directory to read as /sys, for example a copy from another machine.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
+    /// Columns of a table of caches, shown instead of the tree, and of CSV, comma-separated ids or headings; see `cachewise cpu columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::TOPOLOGY]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -93,6 +99,9 @@ pub struct CpuTable {
     /// Same as -o csv.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub csv: bool,
+    /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise cpu columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::TABLE]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -119,6 +128,9 @@ pub struct CpuLab {
     /// Exit with status 1 if a check fails.
     #[arg(long)]
     pub check: bool,
+    /// Columns of the tables and of CSV, comma-separated ids or headings; see `cachewise cpu columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::LAB]), hide_possible_values = true, conflicts_with = "list")]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -175,6 +187,9 @@ pub struct CpuRun {
     /// Directory to read as /sys.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
+    /// Columns of the tables and of CSV, comma-separated ids or headings; see `cachewise cpu columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&columns::RUN_TABLES), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -236,6 +251,9 @@ pub struct CpuSharing {
     /// Directory to read as /sys.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
+    /// Columns of the tables and of CSV, comma-separated ids or headings; see `cachewise cpu columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&columns::SHARING_TABLES), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }

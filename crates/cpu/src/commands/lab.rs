@@ -6,45 +6,16 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use cachewise_cpu::lab::{Case, EXPERIMENTS, Effect, Experiment, Outcome};
 use cachewise_cpu::measure::estimate::{Estimate, Trust};
-use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
+use cachewise_model::Unit;
+use cachewise_view::{Sheet, SheetCell, SheetColumns, Style, figure};
 use serde_json::{Map, Value as Json, json};
 
+use super::columns::LAB;
 use super::quota::Quota;
 use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuLab;
 use cachewise_cli::output::{NO, Stream, tell};
 use cachewise_cli::sinks::Sinks;
-
-/// A row is a case of an experiment.
-pub const COLUMNS: [SheetColumn; 7] = [
-    SheetColumn::new("experiment", "", false, "Name of the experiment"),
-    SheetColumn::new("case", "CASE", false, "Description of the case"),
-    SheetColumn::new(
-        "control",
-        "",
-        false,
-        "Whether the case is a control, which separates the cause from others",
-    ),
-    SheetColumn::new(
-        "each_seconds",
-        "EACH",
-        true,
-        "Time per unit: median of the rounds",
-    ),
-    SheetColumn::new(
-        "each_low_seconds",
-        "EACH FROM",
-        true,
-        "Lower quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "each_high_seconds",
-        "EACH TO",
-        true,
-        "Upper quartile of the rounds",
-    ),
-    SheetColumn::new("unit", "WORK", false, "Unit of work"),
-];
 
 /// An experiment, with its outcome or the reason why it could not run.
 type Done = (Experiment, Result<Outcome, String>);
@@ -55,9 +26,9 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
     check_format(&sinks)?;
     let chosen = chosen(&arguments.names)?;
     if arguments.list {
-        write(sinks, |_| CommandOutput {
+        write(sinks, None, |_| CommandOutput {
             text: listed(&chosen),
-            sheet: Sheet::new(&COLUMNS),
+            sheet: Sheet::new(&LAB),
             members: Map::from_iter([(
                 "experiments".to_owned(),
                 chosen.iter().map(named).collect(),
@@ -78,8 +49,9 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
         Err(_) => true,
     });
     let note = quota.note();
-    write(sinks, |style| CommandOutput {
-        text: text(&done, note.as_deref(), style),
+    let columns = arguments.columns.as_ref();
+    write(sinks, columns, |style| CommandOutput {
+        text: text(&done, note.as_deref(), columns, style),
         sheet: sheet(&done),
         members: members(&done, note.as_deref()),
     })?;
@@ -114,7 +86,7 @@ fn listed(experiments: &[Experiment]) -> String {
     experiments.iter().map(line).collect()
 }
 
-fn text(done: &[Done], note: Option<&str>, style: Style) -> String {
+fn text(done: &[Done], note: Option<&str>, columns: Option<&SheetColumns>, style: Style) -> String {
     let mut text = String::new();
     for (experiment, outcome) in done {
         // Writing to a string cannot fail.
@@ -122,7 +94,7 @@ fn text(done: &[Done], note: Option<&str>, style: Style) -> String {
         let _ = writeln!(text, "{}", style.bold(&head));
         match outcome {
             Ok(outcome) => {
-                text += &rows(experiment, outcome).table(style);
+                text += &rows(experiment, outcome).chosen(columns).table(style);
                 effects(&mut text, outcome);
                 for check in &outcome.checks {
                     let mark = if check.holds {
@@ -160,7 +132,8 @@ fn effects(text: &mut String, outcome: &Outcome) {
             Trust::Contended => ", contended",
             Trust::Good | Trust::Fair => "",
         };
-        let figure = format!("{value:.2} ({low:.2} to {high:.2})");
+        let [value, low, high] = [value, low, high].map(|ratio| figure(Unit::Factor, ratio));
+        let figure = format!("{value} ({low} to {high})");
         let _ = writeln!(
             text,
             "{figure:>26} times: {}{control}{contended}",
@@ -170,7 +143,7 @@ fn effects(text: &mut String, outcome: &Outcome) {
 }
 
 fn rows(experiment: &Experiment, outcome: &Outcome) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&LAB);
     sheet
         .rows
         .extend(outcome.cases.iter().map(|case| row(experiment, case)));
@@ -178,12 +151,12 @@ fn rows(experiment: &Experiment, outcome: &Outcome) -> Sheet {
 }
 
 fn row(experiment: &Experiment, case: &Case) -> Vec<SheetCell> {
-    let seconds = |ns: f64| SheetCell::number(super::seconds(ns), format!("{ns:.2} ns"));
+    let seconds = |ns: f64| SheetCell::latency(super::seconds(ns));
     let control = if case.is_control { " (control)" } else { "" };
     vec![
         SheetCell::text(experiment.name),
-        SheetCell::number(case.name.clone(), format!("{}{control}", case.name)),
-        SheetCell::number(case.is_control, ""),
+        SheetCell::with_text(case.name.clone(), format!("{}{control}", case.name)),
+        SheetCell::flag(case.is_control),
         seconds(case.ns.value),
         seconds(case.ns.low),
         seconds(case.ns.high),
@@ -192,7 +165,7 @@ fn row(experiment: &Experiment, case: &Case) -> Vec<SheetCell> {
 }
 
 fn sheet(done: &[Done]) -> Sheet {
-    let mut all = Sheet::new(&COLUMNS);
+    let mut all = Sheet::new(&LAB);
     for (experiment, outcome) in done {
         if let Ok(outcome) = outcome {
             all.rows.extend(rows(experiment, outcome).rows);

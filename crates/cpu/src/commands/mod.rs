@@ -1,12 +1,14 @@
 //! The commands of `cachewise-cpu`: the CPU's own caches.
 //!
 //! # Layout
+//! - `columns`: the columns of all tables
 //! - `topology`: caches, cores and nodes as a tree; `table`: measured sizes and latencies; `lab`: experiments
 //! - `run`: cache use of a program; `sharing`: false sharing between its threads
 //! - `quota`: a limit on CPU time that disturbed a measurement
 //! - this file: output, the head of documents, and the lookup of programs
 
 mod arguments;
+mod columns;
 mod lab;
 mod quota;
 mod run;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use cachewise_cli::host::document;
 use cachewise_units::escaped;
-use cachewise_view::{Format, Sheet, SheetColumn, Style};
+use cachewise_view::{Format, Sheet, SheetColumns, Style};
 use serde_json::{Map, Value as Json};
 
 use cachewise_cli::about::sheets;
@@ -44,19 +46,10 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Command::Run(arguments) => run::run(arguments),
         Command::Sharing(arguments) => sharing::sharing(arguments),
         Command::About(about) => {
-            cachewise_cli::about::about(about, Cli::command(), &sheets(&SHEETS))
+            cachewise_cli::about::about(about, Cli::command(), &sheets(&columns::SHEETS))
         }
     }
 }
-
-/// The columns of each command's rows, for the list of all columns.
-const SHEETS: [(&str, &[SheetColumn]); 5] = [
-    ("cpu topology", &topology::COLUMNS),
-    ("cpu table", &table::COLUMNS),
-    ("cpu lab", &lab::COLUMNS),
-    ("cpu run", &run::COLUMNS),
-    ("cpu sharing", &sharing::COLUMNS),
-];
 
 /// Result of a command, in each form of output.
 struct CommandOutput {
@@ -78,13 +71,17 @@ fn check_format(sinks: &Sinks) -> Result<()> {
     Ok(())
 }
 
-/// Writes a result in the format of each target.
-fn write(sinks: Sinks, make: impl Fn(Style) -> CommandOutput) -> Result<()> {
+/// Writes a result in the format of each target. Rows of CSV have the chosen columns.
+fn write(
+    sinks: Sinks,
+    columns: Option<&SheetColumns>,
+    make: impl Fn(Style) -> CommandOutput,
+) -> Result<()> {
     sinks.write(|sink| {
         let found = make(sink.style);
         let text = match sink.format {
             Format::Table => found.text,
-            Format::Csv => found.sheet.csv()?,
+            Format::Csv => found.sheet.chosen(columns).csv()?,
             Format::Json => format!("{:#}\n", document(found.members)),
             Format::JsonLines => format!("{}\n", document(found.members)),
             Format::OpenMetrics => bail!("cpu has no metrics"),

@@ -10,13 +10,15 @@ use cachewise_cpu::measure::order::Order;
 use cachewise_cpu::measure::sweep::Curve;
 use cachewise_cpu::measure::tlb::TlbStep;
 use cachewise_cpu::{Hierarchy, LatencySource, Level, TableOptions, Topology};
-use cachewise_model::{Missing, Reason};
+use cachewise_model::{Missing, Reason, Unit};
 use cachewise_units::{Bytes, escaped};
 use cachewise_view::{
-    Format, PlotLine, PlotMark, Sheet, SheetCell, SheetColumn, Style, latency_svg, latency_text,
+    Format, PlotLine, PlotMark, Sheet, SheetCell, SheetColumns, Style, figure, latency,
+    latency_svg, latency_text, length,
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::columns::TABLE;
 use super::quota::Quota;
 use super::{CommandOutput, check_format, seconds, write};
 use crate::commands::arguments::CpuTable;
@@ -25,132 +27,6 @@ use cachewise_cli::sinks::Sinks;
 
 /// Minimum of `--largest`: less memory has no second level.
 const LEAST: Bytes = Bytes(64 << 10);
-
-/// A row is a level, or a step in the cost of address translation.
-pub const COLUMNS: [SheetColumn; 22] = [
-    SheetColumn::new(
-        "name",
-        "LEVEL",
-        false,
-        "The level: a cache by its name, memory, or dTLB: a step of address translation",
-    ),
-    SheetColumn::new(
-        "told_size_bytes",
-        "SYSFS",
-        true,
-        "Size of the cache, from sysfs",
-    ),
-    SheetColumn::new(
-        "line_bytes",
-        "LINE-SIZE",
-        true,
-        "Size of a cache line, from sysfs",
-    ),
-    SheetColumn::new(
-        "ways",
-        "WAYS",
-        true,
-        "Associativity: number of ways, from sysfs",
-    ),
-    SheetColumn::new(
-        "cores",
-        "CORES",
-        true,
-        "Number of cores that share it, from sysfs",
-    ),
-    SheetColumn::new(
-        "threads",
-        "THREADS",
-        true,
-        "Number of hardware threads that share it, from sysfs",
-    ),
-    SheetColumn::new(
-        "size_bytes",
-        "MEASURED",
-        true,
-        "Measured size: where latency is half-way up to the next level; of dTLB: the memory that its pages cover",
-    ),
-    SheetColumn::new(
-        "size_low_bytes",
-        "",
-        true,
-        "Minimum of the measured size over rounds",
-    ),
-    SheetColumn::new(
-        "size_high_bytes",
-        "",
-        true,
-        "Maximum of the measured size over rounds",
-    ),
-    SheetColumn::new(
-        "size_trust",
-        "",
-        false,
-        "How far rounds agree on it: good, fair, contended",
-    ),
-    SheetColumn::new(
-        "local_seconds",
-        "PAGE-LOCAL",
-        true,
-        "Latency of a dependent load, page by page; of dTLB: additional latency of a load beyond it",
-    ),
-    SheetColumn::new("local_low_seconds", "", true, "The lower end of the rounds"),
-    SheetColumn::new(
-        "local_high_seconds",
-        "",
-        true,
-        "The upper end of the rounds",
-    ),
-    SheetColumn::new("local_cycles", "LOCAL-CYC", true, "The same in core cycles"),
-    SheetColumn::new(
-        "local_trust",
-        "",
-        false,
-        "How far rounds agree on it: good, fair, contended",
-    ),
-    SheetColumn::new(
-        "random_seconds",
-        "RANDOM",
-        true,
-        "Latency of a dependent load in random order",
-    ),
-    SheetColumn::new(
-        "random_low_seconds",
-        "",
-        true,
-        "The lower end of the rounds",
-    ),
-    SheetColumn::new(
-        "random_high_seconds",
-        "",
-        true,
-        "The upper end of the rounds",
-    ),
-    SheetColumn::new(
-        "random_cycles",
-        "RANDOM-CYC",
-        true,
-        "The same in core cycles",
-    ),
-    SheetColumn::new(
-        "random_trust",
-        "",
-        false,
-        "How far rounds agree on it: good, fair, contended",
-    ),
-    SheetColumn::new(
-        "measured_pages",
-        "",
-        true,
-        "Of dTLB: maximum number of pages below the step",
-    ),
-    SheetColumn::new(
-        "read_at",
-        "",
-        false,
-        "Source of the latency: found (a level of the curve), told (at the sizes of sysfs) or not_reached (beyond the largest size)",
-    ),
-];
 
 const NOT_TOLD: Missing = Missing::NotOffered(Reason::NoSuchCache);
 const NOT_FOUND: Missing = Missing::Unknown(Reason::NoSuchLevel);
@@ -195,8 +71,9 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
         tell(&format!("plotted the curves to {name}"));
     }
     let is_terminal = sinks.have_terminal();
-    write(sinks, |style| CommandOutput {
-        text: text(&found, &lines, &marks, style, is_terminal),
+    let columns = arguments.columns.as_ref();
+    write(sinks, columns, |style| CommandOutput {
+        text: text(&found, columns, (&lines, &marks), style, is_terminal),
         sheet: sheet(&found),
         members: members(&found),
     })?;
@@ -237,26 +114,30 @@ fn marks(found: &Hierarchy) -> Vec<PlotMark> {
 
 fn text(
     found: &Hierarchy,
-    lines: &[PlotLine],
-    marks: &[PlotMark],
+    columns: Option<&SheetColumns>,
+    (lines, marks): (&[PlotLine], &[PlotMark]),
     style: Style,
     is_terminal: bool,
 ) -> String {
     let clock = found.cycle_ns.map_or("clock ?".to_owned(), |cycle| {
-        format!("{:.2} GHz", 1.0 / cycle.value)
+        format!("{} GHz", figure(Unit::Factor, 1.0 / cycle.value))
     });
     let head = format!(
-        "CPU {}, {clock}: {} levels in the curve, found in {:.1} s",
+        "CPU {}, {clock}: {} levels in the curve, found in {}",
         found.cpu,
         found.found,
-        found.took.as_secs_f64()
+        length(found.took)
     );
-    let mut text = format!("{}\n\n{}", style.bold(&head), sheet(found).table(style));
+    let table = sheet(found).chosen(columns).table(style);
+    let mut text = format!("{}\n\n{table}", style.bold(&head));
     text += "\n* rounds differ by more than a tenth   ! contended: the range is what is known\n";
     for step in &found.tlb {
         let cycles = found.cycles(step.cost.value);
-        let cycles = cycles.map_or(String::new(), |cycles| format!(", {cycles:.0} cycles"));
+        let cycles = cycles.map_or(String::new(), |number| {
+            format!(", {} cycles", cycles_text(number))
+        });
         let (below, above) = step.pages;
+        let [below, above] = [below, above].map(|pages| figure(Unit::Pages, pages as f64));
         let cost = shown(&step.cost, ns);
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -284,10 +165,11 @@ fn shown(estimate: &Estimate, unit: impl Fn(f64) -> String) -> String {
 }
 
 fn ns(ns: f64) -> String {
-    match ns {
-        ns if ns < 100.0 => format!("{ns:.2} ns"),
-        _ => format!("{ns:.0} ns"),
-    }
+    latency(ns * 1e-9)
+}
+
+fn cycles_text(cycles: f64) -> String {
+    figure(Unit::Count, cycles)
 }
 
 fn size(bytes: f64) -> String {
@@ -304,16 +186,16 @@ fn measured(
     match estimate {
         None => [(); 4].map(|()| SheetCell::missing(missing)),
         Some(found) => [
-            SheetCell::number(cell(found.value), shown(found, unit)),
-            SheetCell::number(cell(found.low), ""),
-            SheetCell::number(cell(found.high), ""),
+            SheetCell::with_text(cell(found.value), shown(found, &unit)),
+            SheetCell::with_text(cell(found.low), unit(found.low)),
+            SheetCell::with_text(cell(found.high), unit(found.high)),
             SheetCell::text(found.trust().id()),
         ],
     }
 }
 
 fn sheet(found: &Hierarchy) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&TABLE);
     sheet
         .rows
         .extend(found.levels.iter().map(|level| row(found, level)));
@@ -329,16 +211,8 @@ fn sheet(found: &Hierarchy) -> Sheet {
 
 fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
     let told = level.told.as_ref();
-    let number = |value: Option<u64>| {
-        SheetCell::or_missing(value, NOT_TOLD, |value| {
-            SheetCell::number(value, value.to_string())
-        })
-    };
-    let bytes = |value: Option<Bytes>| {
-        SheetCell::or_missing(value, NOT_TOLD, |value| {
-            SheetCell::number(value.0, value.to_string())
-        })
-    };
+    let number = |value| SheetCell::or_missing(value, NOT_TOLD, SheetCell::count);
+    let bytes = |value| SheetCell::or_missing(value, NOT_TOLD, SheetCell::bytes);
     let end = match level.name.as_str() {
         "memory" => NO_END,
         _ => NOT_FOUND,
@@ -363,11 +237,9 @@ fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
         let cycles = latency.and_then(|latency| found.cycles(latency.value));
         let is_range = latency.is_some_and(|found| found.trust() == Trust::Contended);
         let cycles = SheetCell::or_missing(cycles, missing, |cycles| {
-            let text = match is_range {
-                true => format!("{cycles:.0}!"),
-                false => format!("{cycles:.1}"),
-            };
-            SheetCell::number((cycles * 100.0).round() / 100.0, text)
+            let mark = if is_range { "!" } else { "" };
+            let text = format!("{}{mark}", cycles_text(cycles));
+            SheetCell::with_text((cycles * 100.0).round() / 100.0, text)
         });
         cells.extend([value, low, high, cycles, trust]);
     }
@@ -394,12 +266,12 @@ fn tlb_row(found: &Hierarchy, place: usize, step: &TlbStep) -> Vec<SheetCell> {
     let whole = |bytes: f64| Json::from(bytes.round() as u64);
     cells.extend([
         // It is known between two numbers of pages that were tried, and no better.
-        SheetCell::number(
+        SheetCell::with_text(
             whole(reach.value),
             format!("{} to {}", size(reach.low), size(reach.high)),
         ),
-        SheetCell::number(whole(reach.low), ""),
-        SheetCell::number(whole(reach.high), ""),
+        SheetCell::with_text(whole(reach.low), size(reach.low)),
+        SheetCell::with_text(whole(reach.high), size(reach.high)),
         SheetCell::text(Trust::Good.id()),
     ]);
     let [value, low, high, trust] = measured(
@@ -409,11 +281,12 @@ fn tlb_row(found: &Hierarchy, place: usize, step: &TlbStep) -> Vec<SheetCell> {
         |cost| format!("+{}", ns(cost)),
     );
     let cycles = SheetCell::or_missing(found.cycles(step.cost.value), NOT_FOUND, |cycles| {
-        SheetCell::number((cycles * 100.0).round() / 100.0, format!("+{cycles:.0}"))
+        let text = format!("+{}", cycles_text(cycles));
+        SheetCell::with_text((cycles * 100.0).round() / 100.0, text)
     });
     cells.extend([value, low, high, cycles, trust]);
     cells.extend((0..5).map(|_| not()));
-    cells.push(SheetCell::number(below as u64, ""));
+    cells.push(SheetCell::count(below as u64));
     cells.push(SheetCell::text("found"));
     cells
 }

@@ -6,38 +6,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use cachewise_cpu::{Cache, CpuList, Topology, TopologyPart, Tree};
 use cachewise_model::{Missing, Reason};
-use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
+use cachewise_units::counted;
+use cachewise_view::{Sheet, SheetCell, Style};
 use serde_json::{Map, Value as Json, json};
 
+use super::columns::TOPOLOGY;
 use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuTopology;
 use cachewise_cli::output::Stream;
 use cachewise_cli::sinks::Sinks;
-
-/// A row is a cache.
-pub const COLUMNS: [SheetColumn; 10] = [
-    // Without headers: tables show the tree instead.
-    SheetColumn::new("name", "", false, "The cache's name: L1d, L1i, L2"),
-    SheetColumn::new(
-        "level",
-        "",
-        true,
-        "Level of the cache; 1 is nearest to the core",
-    ),
-    SheetColumn::new("kind", "", false, "Contents: data, instruction or unified"),
-    SheetColumn::new("size_bytes", "", true, "Size of the cache, from sysfs"),
-    SheetColumn::new("line_bytes", "", true, "Size of a cache line"),
-    SheetColumn::new("ways", "", true, "Associativity: number of ways"),
-    SheetColumn::new("sets", "", true, "Number of sets"),
-    SheetColumn::new("cpus", "", false, "The CPUs that share it"),
-    SheetColumn::new(
-        "threads",
-        "",
-        true,
-        "Number of hardware threads that share it",
-    ),
-    SheetColumn::new("cores", "", true, "Number of cores that share it"),
-];
 
 const NOT_TOLD: Missing = Missing::Unknown(Reason::NotInSysfs);
 
@@ -46,8 +23,12 @@ pub fn topology(arguments: &CpuTopology) -> Result<ExitCode> {
     let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     check_format(&sinks)?;
     let topology = Topology::read(&arguments.sys)?;
-    write(sinks, |style| CommandOutput {
-        text: text(&topology, style),
+    let columns = arguments.columns.as_ref();
+    write(sinks, columns, |style| CommandOutput {
+        text: match columns {
+            None => text(&topology, style),
+            Some(_) => sheet(&topology).chosen(columns).table(style) + &notes(&topology),
+        },
         sheet: sheet(&topology),
         members: members(&topology),
     })?;
@@ -60,10 +41,12 @@ fn text(topology: &Topology, style: Style) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", style.bold(&name(&tree, topology)));
     branches(&mut text, &tree, topology, "");
-    for note in &topology.notes {
-        let _ = writeln!(text, "note: {note}");
-    }
-    text
+    text + &notes(topology)
+}
+
+fn notes(topology: &Topology) -> String {
+    let notes = topology.notes.iter();
+    notes.map(|note| format!("note: {note}\n")).collect()
 }
 
 fn branches(text: &mut String, tree: &Tree, topology: &Topology, indent: &str) {
@@ -81,8 +64,8 @@ fn name(tree: &Tree, topology: &Topology) -> String {
     let cpus = cpus(&tree.cpus);
     match &tree.place {
         TopologyPart::Machine => {
-            let cores = counted(topology.cores_of(&tree.cpus), "core");
-            let threads = counted(tree.cpus.len(), "hardware thread");
+            let cores = counted(topology.cores_of(&tree.cpus) as u64, "core");
+            let threads = counted(tree.cpus.len() as u64, "hardware thread");
             format!("machine: {cores}, {threads}: {cpus}")
         }
         TopologyPart::Node(id, memory) => {
@@ -109,25 +92,17 @@ fn cpus(cpus: &CpuList) -> String {
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
-}
-
 fn sheet(topology: &Topology) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
-    let number = |number: Option<u64>| {
-        SheetCell::or_missing(number, NOT_TOLD, |number| SheetCell::number(number, ""))
-    };
+    let mut sheet = Sheet::new(&TOPOLOGY);
+    let number = |number| SheetCell::or_missing(number, NOT_TOLD, SheetCell::count);
+    let bytes = |bytes| SheetCell::or_missing(bytes, NOT_TOLD, SheetCell::bytes);
     for cache in &topology.caches {
         sheet.rows.push(vec![
             SheetCell::text(cache.name()),
             number(Some(cache.level.into())),
             SheetCell::text(cache.kind.id()),
-            number(cache.size.map(|size| size.0)),
-            number(cache.line.map(|line| line.0)),
+            bytes(cache.size),
+            bytes(cache.line),
             number(cache.ways.map(u64::from)),
             number(cache.sets.map(u64::from)),
             SheetCell::text(cache.cpus.to_string()),

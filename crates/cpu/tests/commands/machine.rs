@@ -27,6 +27,20 @@ pub fn topology() {
         .out();
     let caches = json["caches"].as_array().map_or(0, Vec::len);
     assert_eq!(csv.lines().count(), caches + 1, "a line a cache: {csv}");
+    let table = Ended::of(&mut cpu(&["topology", "--columns", "level,SIZE,cpus"]))
+        .expect(0, "a table of these columns")
+        .out();
+    assert!(
+        table.starts_with("LEVEL")
+            && table
+                .lines()
+                .next()
+                .is_some_and(|head| head.ends_with("CPUS")),
+        "instead of the tree: {table}"
+    );
+    Ended::of(&mut cpu(&["topology", "--columns", "syze"]))
+        .expect(2, "no column")
+        .says("`SIZE`", "the nearest");
 }
 
 pub fn topology_of_another_machine() {

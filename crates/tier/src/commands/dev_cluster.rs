@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::SCHEMA_VERSION;
+use cachewise_model::{Datum, SCHEMA_VERSION};
 use cachewise_tier::dev_cluster::{
     DevCluster, DevClusterError, DevClusterOptions, DevNode, Role, Topology,
 };
 use cachewise_units::escaped;
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumns, length};
 use serde_json::json;
 
+use super::columns::DEV_CLUSTER;
 use crate::commands::arguments::DevCluster as Arguments;
 use cachewise_cli::host;
 use cachewise_cli::interrupt::Interrupt;
@@ -21,24 +22,6 @@ use cachewise_cli::sinks::Sinks;
 
 /// How often servers that ended are looked for.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// One row for each server.
-pub const COLUMNS: [SheetColumn; 4] = [
-    SheetColumn::new(
-        "address",
-        "ADDRESS",
-        false,
-        "Address on which the server listens",
-    ),
-    SheetColumn::new(
-        "role",
-        "ROLE",
-        false,
-        "Role at the start: master or replica",
-    ),
-    SheetColumn::new("of", "OF", false, "Master of a replica"),
-    SheetColumn::new("pid", "PID", true, "Process ID of the server"),
-];
 
 /// Runs a cluster until a signal ends it.
 pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
@@ -68,11 +51,12 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
         }
         cluster => cluster.context("cannot start a cluster for tests")?,
     };
-    super::write(sinks, |sink| text(sink, &cluster))?;
+    let columns = arguments.columns.as_ref();
+    super::write(sinks, |sink| text(sink, columns, &cluster))?;
     tell(&format!(
-        "{} servers ready after {:.1} s, files in {}; Ctrl-C stops them",
+        "{} servers ready after {}, files in {}; Ctrl-C stops them",
         cluster.nodes().len(),
-        began.elapsed().as_secs_f64(),
+        length(began.elapsed()),
         escaped(cluster.directory())
     ));
     let began = Instant::now();
@@ -94,11 +78,11 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
-fn text(sink: &Sink, cluster: &DevCluster) -> Result<String> {
-    let nodes = cluster.nodes();
+fn text(sink: &Sink, columns: Option<&SheetColumns>, cluster: &DevCluster) -> Result<String> {
+    let sheet = sheet(cluster.nodes()).chosen(columns);
     Ok(match sink.format {
-        Format::Table => format!("{}\n{}", cluster.address(), sheet(nodes).table(sink.style)),
-        Format::Csv => sheet(nodes).csv()?,
+        Format::Table => format!("{}\n{}", cluster.address(), sheet.table(sink.style)),
+        Format::Csv => sheet.csv()?,
         Format::Json => format!("{:#}\n", document(cluster)),
         Format::JsonLines => format!("{}\n", document(cluster)),
         Format::OpenMetrics => bail!("dev-cluster has no metrics"),
@@ -116,14 +100,14 @@ fn role(nodes: &[DevNode], node: &DevNode) -> (&'static str, Option<String>) {
 }
 
 fn sheet(nodes: &[DevNode]) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&DEV_CLUSTER);
     for node in nodes {
         let (role, master) = role(nodes, node);
         sheet.rows.push(vec![
             SheetCell::text(node.address.to_string()),
             SheetCell::text(role),
             SheetCell::text(master.unwrap_or_default()),
-            SheetCell::number(node.pid, node.pid.to_string()),
+            SheetCell::of(&Datum::Id(node.pid.into())),
         ]);
     }
     sheet

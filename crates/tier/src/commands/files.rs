@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use cachewise_model::{Missing, Reason};
+use cachewise_model::{Datum, Missing, Reason};
 use cachewise_tier::{BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom};
 use cachewise_units::{ByteRange, Bytes};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumns};
 use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
+use super::columns::FILES;
 use super::stat;
 use crate::commands::arguments::OnFiles as Arguments;
 use crate::commands::cache;
@@ -31,26 +32,6 @@ pub enum Act {
     /// Compare what the cache gives with the origin.
     Verify,
 }
-
-/// A row a file.
-pub const COLUMNS: [SheetColumn; 6] = [
-    SheetColumn::new("path", "PATH", false, "File, relative to the origin"),
-    SheetColumn::new("size_bytes", "SIZE", true, "Size of the file"),
-    SheetColumn::new("blocks", "BLOCKS", true, "Number of blocks of the file"),
-    SheetColumn::new(
-        "failed_blocks",
-        "FAILED",
-        true,
-        "Blocks that could not be read or stored",
-    ),
-    SheetColumn::new(
-        "different_blocks",
-        "DIFFERENT",
-        true,
-        "Blocks whose bytes in the cache and at the origin differ; only verify compares",
-    ),
-    SheetColumn::new("elapsed_seconds", "SECONDS", true, "Time for the file"),
-];
 
 const NOT_COMPARED: Missing = Missing::NotOffered(Reason::VerifyCompares);
 
@@ -86,7 +67,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     let runtime = cache::runtime(&wanted.cache)?;
     let cache = cache::open(&runtime, &wanted, Arc::clone(&origin))?;
     let mut failures = Failures::default();
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&FILES);
     let mut is_different = false;
     let mut tree = Tree::new(&arguments.paths);
     loop {
@@ -130,7 +111,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
             failures.add(&lost, tell);
         }
     }
-    write(sinks, &sheet, &table)?;
+    write(sinks, &sheet, arguments.columns.as_ref(), &table)?;
     let failed = failures.end(tell);
     if let Some(status) = interrupt.status() {
         return Ok(status);
@@ -243,23 +224,23 @@ async fn differs(
 }
 
 fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCell> {
-    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let number = SheetCell::count;
     let elapsed = began.elapsed().as_secs_f64();
-    let size = Bytes(file.meta().size);
     vec![
         SheetCell::text(file.path().to_string_lossy()),
-        SheetCell::number(size.0, size.to_string()),
+        SheetCell::bytes(Bytes(file.meta().size)),
         number(outcome.blocks),
         number(outcome.failed),
         match act {
             Act::Verify => number(outcome.different),
             _ => SheetCell::missing(NOT_COMPARED),
         },
-        SheetCell::number(elapsed, format!("{elapsed:.3}")),
+        SheetCell::of(&Datum::Seconds(elapsed)),
     ]
 }
 
-fn write(sinks: Sinks, sheet: &Sheet, table: &Table) -> Result<()> {
+fn write(sinks: Sinks, sheet: &Sheet, columns: Option<&SheetColumns>, table: &Table) -> Result<()> {
+    let chosen = || sheet.clone().chosen(columns);
     let members = || {
         let mut members = Map::new();
         members.insert("files".into(), sheet.json());
@@ -270,10 +251,10 @@ fn write(sinks: Sinks, sheet: &Sheet, table: &Table) -> Result<()> {
         Ok(match sink.format {
             Format::Table => format!(
                 "{}\n{}",
-                sheet.table(sink.style),
+                chosen().table(sink.style),
                 stat::cache_text(table, sink.style)
             ),
-            Format::Csv => sheet.csv()?,
+            Format::Csv => chosen().csv()?,
             Format::Json => format!("{:#}\n", document(members())),
             Format::JsonLines => format!("{}\n", document(members())),
             Format::OpenMetrics => bail!("nothing to scrape"),

@@ -1,6 +1,7 @@
 //! The commands of `cachewise-tier`: a block cache that many machines share.
 //!
 //! # Layout
+//! - `columns`: the columns of all tables
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
 //! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `cache`: a cache from its settings
@@ -8,6 +9,7 @@
 
 mod arguments;
 mod cache;
+mod columns;
 mod dev_cluster;
 mod files;
 mod get;
@@ -47,10 +49,10 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 
 /// The columns of each command's rows, for the list of all columns.
 const SHEETS: [(&str, &[SheetColumn]); 4] = [
-    ("tier put, warm, verify", &files::COLUMNS),
-    ("tier stat", &stat::COLUMNS),
+    ("tier put, warm, verify", &columns::FILES),
+    ("tier stat", &columns::STAT),
     ("tier stat, over all tiers", &totals::COLUMNS),
-    ("tier dev-cluster", &dev_cluster::COLUMNS),
+    ("tier dev-cluster", &columns::DEV_CLUSTER),
 ];
 
 /// Writes a text to each target, in its format.

@@ -5,103 +5,22 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Missing, Reason};
 use cachewise_tier::mount::{MountReport, REPORT};
 use cachewise_tier::{BreakerState, Latency, Table, Totals};
 use cachewise_units::{Bytes, escaped, shell_quoted};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style, length};
 use serde_json::{Map, Value as Json};
 
+use super::columns::STAT;
 use super::totals;
 use crate::commands::arguments::TierStat as Arguments;
 use cachewise_cli::host::document;
 use cachewise_cli::output::Stream;
 use cachewise_cli::sinks::Sinks;
-
-/// A row for each operation of the kernel, each tier and each node.
-pub const COLUMNS: [SheetColumn; 19] = [
-    SheetColumn::new(
-        "of",
-        "OF",
-        false,
-        "Kind of row: FUSE operation, tier, or node of the engine",
-    ),
-    SheetColumn::new("name", "NAME", false, "Name of the operation, tier or node"),
-    SheetColumn::new("calls_total", "CALLS", true, "Number of requests"),
-    SheetColumn::new(
-        "hits_total",
-        "BLOCK-HITS",
-        true,
-        "Requests for which it had the block",
-    ),
-    SheetColumn::new(
-        "misses_total",
-        "BLOCK-MISSES",
-        true,
-        "Requests for which it did not have the block",
-    ),
-    SheetColumn::new(
-        "errors_total",
-        "ERRORS",
-        true,
-        "Requests that failed or were not answered",
-    ),
-    SheetColumn::new(
-        "corrupt_total",
-        "CORRUPT",
-        true,
-        "Damaged blocks, which were discarded",
-    ),
-    SheetColumn::new("read_bytes_total", "BYTES", true, "Bytes that it returned"),
-    SheetColumn::new("mean_seconds", "MEAN ms", true, "Mean response time"),
-    SheetColumn::new("p50_seconds", "P50 ms", true, "Median response time"),
-    SheetColumn::new(
-        "p99_seconds",
-        "P99 ms",
-        true,
-        "99th percentile of the response time",
-    ),
-    SheetColumn::new("max_seconds", "MAX ms", true, "Maximum response time"),
-    SheetColumn::new(
-        "hedges_total",
-        "HEDGES",
-        true,
-        "Hedged requests to this node, because another was slow",
-    ),
-    SheetColumn::new(
-        "deadline_misses_total",
-        "LATE",
-        true,
-        "Requests to this node that exceeded the deadline",
-    ),
-    SheetColumn::new(
-        "breaker",
-        "BREAKER",
-        false,
-        "State of the circuit breaker: requests go to the node while it is closed",
-    ),
-    SheetColumn::new(
-        "breaker_opened_total",
-        "",
-        true,
-        "Number of times the breaker opened",
-    ),
-    SheetColumn::new(
-        "probes_total",
-        "",
-        true,
-        "Requests that tested whether the node responds again",
-    ),
-    SheetColumn::new("connections", "", true, "Open connections to the node"),
-    SheetColumn::new(
-        "origin_calls_total",
-        "",
-        true,
-        "Requests to the origin for an operation, without reads of blocks",
-    ),
-];
 
 /// Number of columns that only nodes have.
 const OF_NODES: usize = 6;
@@ -127,18 +46,19 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
         members.extend(json_of(&sheet, &report.cache.totals));
         members
     };
+    let chosen = || sheet.clone().chosen(arguments.columns.as_ref());
     super::write(sinks, |sink| {
         Ok(match sink.format {
             Format::Table => format!(
-                "{} on {}, process {}, for {:.0} s\n{}{}",
+                "{} on {}, process {}, for {}\n{}{}",
                 escaped(&report.origin),
                 escaped(&report.directory),
                 report.pid,
-                report.uptime_seconds,
-                sheet.table(sink.style),
+                length(Duration::from_secs_f64(report.uptime_seconds.max(0.0))),
+                chosen().table(sink.style),
                 totals::text(&report.cache.totals)
             ),
-            Format::Csv => sheet.csv()?,
+            Format::Csv => chosen().csv()?,
             Format::Json => format!("{:#}\n", document(members())),
             Format::JsonLines => format!("{}\n", document(members())),
             Format::OpenMetrics => open_metrics(&sheet, &report.cache.totals)?,
@@ -193,9 +113,9 @@ fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
 }
 
 fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
-    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let number = SheetCell::count;
     let missing = SheetCell::missing;
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&STAT);
     for row in report.into_iter().flat_map(|report| &report.operations) {
         let mut cells = vec![
             SheetCell::text("operation"),
@@ -221,7 +141,7 @@ fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
             number(row.misses),
             number(row.errors),
             number(row.corrupt),
-            SheetCell::number(row.bytes, Bytes(row.bytes).to_string()),
+            SheetCell::bytes(Bytes(row.bytes)),
         ];
         cells.extend(latency(row.latency));
         cells.extend([NOT_A_NODE; OF_NODES].map(missing));
@@ -268,7 +188,7 @@ fn latency(latency: Option<Latency>) -> [SheetCell; 4] {
         ]
     });
     match all {
-        Some(all) => all.map(|seconds| SheetCell::number(seconds, format!("{:.3}", seconds * 1e3))),
+        Some(all) => all.map(|seconds| SheetCell::latency(seconds)),
         None => [NEVER_ASKED; 4].map(SheetCell::missing),
     }
 }
@@ -284,7 +204,7 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
     let rows = sheet.json();
     let rows = rows.as_array().context("rows are a list")?;
     let mut text = String::new();
-    for column in COLUMNS.iter().filter(|column| column.is_number) {
+    for column in STAT.iter().filter(|column| column.is_number) {
         family(&mut text, "cachewise_tier", column);
         for row in rows {
             let (Some(of), Some(name)) = (row["of"].as_str(), row["name"].as_str()) else {

@@ -62,13 +62,12 @@ const NO_ENGINE: Missing = Missing::NotOffered(Reason::NoEngine);
 
 /// Returns the one row.
 pub fn sheet(totals: &Totals) -> Sheet {
-    let number = |number: u64| SheetCell::number(number, number.to_string());
-    let seconds = |seconds: f64| SheetCell::number(seconds, format!("{:.2} ms", seconds * 1e3));
+    let (number, seconds) = (SheetCell::count, SheetCell::latency);
     let mut sheet = Sheet::new(&COLUMNS);
     sheet.rows.push(vec![
         number(totals.reads),
         number(totals.failed_reads),
-        SheetCell::number(totals.bytes, Bytes(totals.bytes).to_string()),
+        SheetCell::bytes(Bytes(totals.bytes)),
         number(totals.joined),
         number(totals.hedges),
         number(totals.hedges_won),

@@ -150,6 +150,13 @@ fn put_warm_verify() {
         serde_json::from_slice(&ended.out).expect("JSON")
     };
     let put = of("put", &["f/0"], 0);
+    let with_columns = ["--engine", &engine, "-o", "csv", "--columns", "size,path"];
+    let rows = tier("put", &with_columns, &origin, &["f/0"]).expect(0, "rows of these columns");
+    assert!(
+        rows.out().starts_with("size_bytes,path,reasons,"),
+        "{}",
+        rows.out()
+    );
     assert_eq!(put["totals"]["fills_total"], 3, "three blocks: {put}");
     let verified = of("verify", &["f/0"], 0);
     assert_eq!(

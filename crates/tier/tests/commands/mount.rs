@@ -345,7 +345,7 @@ fn stat_formats() {
         Ended::of(&mut command).expect(0, "it is a mount").out()
     };
     let table = stat(&[]);
-    for part in ["OF", "P99 ms", "lookup", "memory", "origin", "process"] {
+    for part in ["OF", "P99", "lookup", "memory", "origin", "process"] {
         assert!(table.contains(part), "{part}: {table}");
     }
     let document: Value = serde_json::from_str(&stat(&["--json"])).expect("JSON");

@@ -97,6 +97,11 @@ impl App {
                 };
                 self.say(what, false);
             }
+            Action::DefaultColumns => {
+                self.listing_mut().choose_defaults();
+                self.refill();
+                self.say("default columns; W saves", false);
+            }
             Action::Pause => {
                 self.is_held = !self.is_held;
                 if let (false, Some(waiting)) = (self.is_held, self.waiting.take()) {

@@ -37,6 +37,10 @@ impl App {
                     self.save_columns();
                 }
             }
+            Some(Action::DefaultColumns) => {
+                *has_changed = true;
+                self.listing_mut().choose_defaults();
+            }
             _ if matches!(event.code, KeyCode::Enter | KeyCode::Char(' ')) => {
                 let place = *chosen;
                 *has_changed = true;

@@ -64,9 +64,9 @@ impl App {
         for lost in &interval.lost {
             if self.reported_losses.insert(lost.id) && self.message.is_none() {
                 let name = binding(Action::Findings).map_or(String::new(), Binding::shown);
-                let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
+                let (id, words) = (lost.id, lost.words());
                 self.say(
-                    format!("incomplete, {id} ({name} shows the fix): {count} {meaning}"),
+                    format!("incomplete, {id} ({name} shows the fix): {words}"),
                     false,
                 );
             }

@@ -200,7 +200,7 @@ fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
     }
     for lost in &found.lost {
         lines.push((String::new(), look.plain()));
-        let what = format!("{} {}", lost.count, lost.meaning);
+        let what = lost.words();
         let head = format!("incomplete, {}: ", lost.id);
         push_wrapped(&mut lines, &head, &what, columns, look.warning());
         push_wrapped(

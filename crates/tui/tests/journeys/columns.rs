@@ -2,6 +2,8 @@
 
 use cachewise_model::{Counter, Interval};
 
+use ratatui::crossterm::event::KeyCode;
+
 use crate::hand_made::*;
 
 /// Seconds in which `dd` also reads by direct I/O.
@@ -52,6 +54,21 @@ fn values_below_the_screen_and_of_the_machine_keep_their_column() {
     assert!(view.shows("DIRECT"), "a row further down has one: {view}");
     view.key('/').text("p499");
     assert!(view.shows("DIRECT"), "the sum has one: {view}");
+}
+
+#[test]
+fn default_columns_come_back_with_a_key() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).code(KeyCode::F(2)).text("jj ");
+    view.key('D').code(KeyCode::Esc);
+    assert!(view.shows("REQUESTED CACHED MISSED"), "as at first: {view}");
+    view.code(KeyCode::F(2)).text("jj ").code(KeyCode::Esc);
+    assert!(!view.shows("CACHED"), "without a column: {view}");
+    view.key('D');
+    assert!(
+        view.shows("REQUESTED CACHED MISSED"),
+        "outside of the choice: {view}"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub fn marked<T>(value: &Measured<T>, show: impl FnOnce(&T) -> String) -> String
     }
 }
 
-fn shown(datum: &Datum) -> String {
+pub(crate) fn shown(datum: &Datum) -> String {
     match datum {
         Datum::Count(number) => grouped(*number),
         Datum::Id(number) => number.to_string(),
@@ -49,15 +49,24 @@ fn shown(datum: &Datum) -> String {
     }
 }
 
+/// Seconds with their unit: `1.500 s`.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    format!("{seconds:.3} s")
+}
+
 /// A time from nanoseconds to seconds, in the largest unit with at least one digit before the
 /// point.
-fn latency(seconds: f64) -> String {
+#[must_use]
+pub fn latency(seconds: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "ns"), (1e6, "us"), (1e3, "ms")];
     for (factor, unit) in UNITS {
         let number = seconds * factor;
         // Compared as printed: otherwise 999.96 us would print as 1000.0.
         if number < 999.95 {
             return match unit {
+                // A CPU's caches differ by parts of a nanosecond.
+                "ns" if number < 99.995 => format!("{number:.2} {unit}"),
                 "ns" => format!("{number:.0} {unit}"),
                 _ => format!("{number:.1} {unit}"),
             };
@@ -134,6 +143,7 @@ mod tests {
             (Measured::not_offered(Reason::NotCounted), "-"),
             (Measured::Exact(Datum::Id(1_234_567)), "1234567"),
             (Measured::Exact(Datum::Seconds(1.5)), "1.500"),
+            (Measured::Exact(Datum::Latency(1.254e-9)), "1.25 ns"),
             (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns"),
             (Measured::Exact(Datum::Latency(9.9996e-4)), "1.0 ms"),
             (Measured::Exact(Datum::Latency(2.5)), "2.5 s"),

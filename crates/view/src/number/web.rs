@@ -18,9 +18,7 @@ pub fn per_second(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) 
         Datum::Pages(pages) => bytes(pages.bytes(page_size).0 as f64),
         Datum::Bytes(size) => bytes(size.0 as f64),
         Datum::Count(count) => grouped(rate(*count as f64).round() as u64),
-        Datum::Seconds(seconds) => {
-            format!("{:.3} s", (rate(*seconds) * 1e3).round() / 1e3)
-        }
+        Datum::Seconds(seconds) => super::seconds((rate(*seconds) * 1e3).round() / 1e3),
         Datum::Ratio(ratio) => share(ratio.get()),
         other => value_text(&Value::Exact(other.clone())),
     })

@@ -253,7 +253,7 @@ pub fn lost_text(lost: &Lost) -> String {
 fn lost_parts(lost: &Lost) -> (String, String) {
     (
         format!("incomplete, {}:", lost.id.replace('_', " ")),
-        format!("{} {}", grouped(lost.count), lost.meaning),
+        lost.words(),
     )
 }
 

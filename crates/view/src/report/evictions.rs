@@ -1,10 +1,11 @@
 //! Evicted pages by the process that evicted them and the cause.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use cachewise_model::{Culprit, Datum, Eviction, EvictionCause, Interval, Measured, escaped};
+use cachewise_model::{Culprit, Datum, Eviction, EvictionCause, Exit, Interval, Measured, escaped};
+use cachewise_units::counted;
 use serde_json::Value as Json;
 
 use super::options::ReportOptions;
@@ -14,7 +15,7 @@ use crate::number::grouped;
 
 /// Lines of the evictions that a report shows, with their heading; empty if nothing was evicted.
 pub(crate) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
-    let lines = lines(interval);
+    let lines = lines(interval, false);
     if lines.is_empty() {
         return String::new();
     }
@@ -24,24 +25,50 @@ pub(crate) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
     }
     if let Some(others) = lines.get(options.top..).filter(|others| !others.is_empty()) {
         let pages = others.iter().map(|(pages, _)| pages).sum();
-        let _ = writeln!(text, "    {} more: {} pages", others.len(), grouped(pages));
+        let _ = writeln!(
+            text,
+            "    {} more: {}",
+            others.len(),
+            counted(pages, "page")
+        );
     }
     text
 }
 
-/// A line for each process that evicted pages, and cause: `tar, 4242 (group limit): 1,234 pages of /data/file`. The
-/// most pages come first.
+/// A line for each process that evicted pages, and cause: `tar, 4242 (group limit): 1,234 pages of /data/file`. Processes
+/// of one command that have ended share a line: `tar x14 (ended) (group limit): ...`. The most pages come first.
 #[must_use]
 pub fn evicted_by(interval: &Interval) -> Vec<String> {
-    lines(interval).into_iter().map(|(_, line)| line).collect()
+    let lines = lines(interval, true).into_iter();
+    lines.map(|(_, line)| line).collect()
+}
+
+/// An evicting party: the kernel, one process by its start, or all processes of a command that have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Evictor {
+    Kernel,
+    Process(u64),
+    Ended(String),
 }
 
 /// The same with their pages.
-fn lines(interval: &Interval) -> Vec<(u64, String)> {
-    let mut sums: HashMap<(Option<u64>, EvictionCause), Vec<&Eviction>> = HashMap::new();
+fn lines(interval: &Interval, folds_ended: bool) -> Vec<(u64, String)> {
+    let ended = match folds_ended {
+        true => ended(interval),
+        false => HashSet::new(),
+    };
+    let evictor = |eviction: &Eviction| {
+        let Some(culprit) = &eviction.culprit else {
+            return Evictor::Kernel;
+        };
+        match culprit.command.as_ref().known() {
+            Some(command) if ended.contains(&culprit.started) => Evictor::Ended(command.clone()),
+            _ => Evictor::Process(culprit.started),
+        }
+    };
+    let mut sums: HashMap<(Evictor, EvictionCause), Vec<&Eviction>> = HashMap::new();
     for eviction in &interval.evictions {
-        let started = eviction.culprit.as_ref().map(|culprit| culprit.started);
-        let same = sums.entry((started, eviction.cause)).or_default();
+        let same = sums.entry((evictor(eviction), eviction.cause)).or_default();
         same.push(eviction);
     }
     let mut sums: Vec<(u64, Vec<&Eviction>)> = sums
@@ -53,16 +80,40 @@ fn lines(interval: &Interval) -> Vec<(u64, String)> {
         .collect();
     sums.sort_by_key(|(pages, same)| (Reverse(*pages), same.first().map(|first| first.file)));
     let line = |(pages, same): (u64, Vec<&Eviction>)| {
-        let first = same.first()?;
         let line = format!(
-            "{}: {} pages of {}",
-            culprit_text(first),
-            grouped(pages),
+            "{}: {} of {}",
+            culprits_text(&same)?,
+            counted(pages, "page"),
             files(interval, &same),
         );
         Some((pages, line))
     };
     sums.into_iter().filter_map(line).collect()
+}
+
+/// The starts of the processes that have ended.
+fn ended(interval: &Interval) -> HashSet<u64> {
+    let rows = interval.processes.iter();
+    let ended = rows.filter(|row| !matches!(row.exit, Exit::Running | Exit::Unknown(_)));
+    ended.filter_map(|row| row.started.known()).collect()
+}
+
+/// The process of these evictions; of several that have ended their command and number.
+fn culprits_text(same: &[&Eviction]) -> Option<String> {
+    let first = same.first()?;
+    let Some(culprit) = &first.culprit else {
+        return Some(culprit_text(first));
+    };
+    let culprits = same.iter().filter_map(|eviction| eviction.culprit.as_ref());
+    let starts: HashSet<u64> = culprits.map(|culprit| culprit.started).collect();
+    let command = culprit.command.as_ref().known();
+    Some(match (starts.len(), command) {
+        (2.., Some(command)) => {
+            let cause = first.cause.words();
+            format!("{} x{} (ended) ({cause})", escaped(command), starts.len())
+        }
+        _ => culprit_text(first),
+    })
 }
 
 /// The process that evicted, and the cause: `tar, 4242 (group limit)`.
@@ -182,6 +233,37 @@ mod tests {
             shown.ends_with("    1 more: 100 pages\n"),
             "the rest is summed: {shown}"
         );
+    }
+
+    #[test]
+    fn processes_of_a_command_that_have_ended_share_a_line() {
+        let mut interval = sample::cold();
+        let row = interval.processes[0].clone();
+        interval.evictions.clear();
+        for started in 1..=3 {
+            let mut row = row.clone();
+            (row.pid, row.started) = (Some(100), Measured::Exact(started));
+            // The third one still runs.
+            row.exit = if started == 3 {
+                Exit::Running
+            } else {
+                Exit::Code(0)
+            };
+            interval.processes.push(row);
+            let mut one = eviction(Some("tar"), EvictionCause::GroupLimit, 10 * started + 1);
+            if let Some(culprit) = &mut one.culprit {
+                culprit.started = started;
+            }
+            interval.evictions.push(one);
+        }
+        assert_eq!(
+            evicted_by(&interval),
+            [
+                "tar x2 (ended) (group limit): 32 pages of /data/file",
+                "tar, 4242 (group limit): 31 pages of /data/file",
+            ]
+        );
+        assert_eq!(lines(&interval, false).len(), 3, "reports list each");
     }
 
     #[test]

@@ -121,9 +121,10 @@ pub(crate) fn text(interval: &Interval, options: ReportOptions<'_>) -> String {
 
 fn row(place: &CodePlace, total: &Weight) -> Vec<SheetCell> {
     let weight = &place.weight;
-    let number = |number: u64, text: String| match number {
-        0 => SheetCell::number(0, ""),
-        _ => SheetCell::number(number, text),
+    // An amount that an event does not have is no 0.
+    let unless_none = |cell: SheetCell| match cell.is_something() {
+        true => cell,
+        false => SheetCell::with_text(0, ""),
     };
     let seconds = weight.waited.as_secs_f64();
     let part = share_of(weight, total);
@@ -140,12 +141,12 @@ fn row(place: &CodePlace, total: &Weight) -> Vec<SheetCell> {
     vec![
         SheetCell::text(place.kind.words()),
         match place.kind.waits() && seconds > 0.0 {
-            true => SheetCell::number(seconds, format!("{seconds:.3} s")),
-            false => SheetCell::number(seconds, ""),
+            true => SheetCell::seconds(seconds),
+            false => SheetCell::with_text(seconds, ""),
         },
-        number(weight.pages.0, grouped(weight.pages.0)),
-        number(weight.bytes.0, weight.bytes.to_string()),
-        SheetCell::number(part, share(part)),
+        unless_none(SheetCell::count(weight.pages.0)),
+        unless_none(SheetCell::bytes(weight.bytes)),
+        SheetCell::with_text(part, share(part)),
         SheetCell::text(function),
         SheetCell::text(at),
     ]

@@ -6,8 +6,9 @@ use cachewise_model::{Field, Measured, Row, Unit};
 
 use crate::cell::{LEAST_WIDTH, width, wrapped};
 use crate::layout::{Column, Layout};
-use crate::number::{grouped, value_text};
+use crate::number::value_text;
 use crate::style::{Style, Tables};
+use cachewise_units::counted;
 
 /// Columns that are omitted if a line has no room for all, the first of them first. The order puts
 /// columns first that other tools show or that follow from others: hits follow from the total and
@@ -115,8 +116,7 @@ impl Table {
             Measured::Exact(files) => (files, "file"),
             _ => (self.rows as u64, "row"),
         };
-        let plural = if number == 1 { "" } else { "s" };
-        let mut head = format!("total of {} {one}{plural}", grouped(number));
+        let mut head = format!("total of {}", counted(number, one));
         // A snapshot has no duration.
         if !total.elapsed.is_zero() {
             head += &format!(", {:.1} s", total.elapsed.as_secs_f64());

@@ -29,7 +29,7 @@ pub(super) fn stacks(total: &Interval) -> String {
     let mut body = String::new();
     for row in &table.sheet.rows {
         body.push_str("<tr>");
-        for (cell, column) in row.iter().zip(table.sheet.columns) {
+        for (cell, column) in row.iter().zip(table.sheet.columns.iter()) {
             let _ = write!(
                 body,
                 "<td{}>{}</td>",

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use cachewise_bench::{Access, Advice, Bloat, Engine, Fill, Workload};
-use cachewise_model::{Field, Row};
+use cachewise_model::Field;
 use cachewise_units::{Bytes, Period};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::matrix_arguments::{Matrix, Restore};
-use crate::options::{Columns, Output};
+use crate::options::{Columns, Output, measurement_columns};
 
 /// `cachewise bench`.
 #[derive(Debug, Args)]
@@ -211,7 +211,7 @@ pub struct Measure {
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "json", "columns"])]
     pub format: Option<Lines>,
     /// Columns, comma-separated ids (amplification_factor) or headings (AMP), in any case; see `cachewise columns`.
-    #[arg(long, value_name = "LIST", value_parser = columns)]
+    #[arg(long, value_name = "LIST", value_parser = measurement_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,
@@ -286,10 +286,6 @@ fn size(text: &str) -> Result<Bytes, String> {
         Ok(bytes) => Ok(bytes),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn columns(list: &str) -> Result<Columns, String> {
-    cachewise_model::columns(list, &Row::of_measurement()).map(Columns)
 }
 
 impl Measure {

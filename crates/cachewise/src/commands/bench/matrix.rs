@@ -12,16 +12,19 @@ use cachewise_control::{
     Journal, SETTINGS, Setting, SettingLocation, SettingTarget, Unsure, running, sweep,
 };
 use cachewise_kstat::Kernel;
+use cachewise_model::SCHEMA_VERSION;
 use cachewise_units::escaped;
-use cachewise_view::Format;
-use serde_json::json;
+use cachewise_view::{Format, SheetColumns};
+use serde_json::{Value, json};
 
 use super::bar::Bar;
 use super::matrix_arguments::{Matrix, Restore};
+use super::matrix_shown;
 use crate::commands::guard::{directory, recovered, report_restored};
 use crate::interrupt::Interrupt;
 use crate::machine;
-use cachewise_cli::output::{self, Sink, Stream, Whole, explain, tell};
+use cachewise_cli::host::document;
+use cachewise_cli::output::{self, Stream, Whole, explain, tell};
 use cachewise_cli::sinks::Sinks;
 
 /// Runs every trial that is not done yet, and reports.
@@ -30,6 +33,8 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     let Some(file) = &arguments.file else {
         return settings(arguments, &kernel);
     };
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    check_format(&sinks)?;
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", escaped(file)))?;
     let plan = Plan::parse(&text).with_context(|| format!("cannot use {}", escaped(file)))?;
@@ -40,16 +45,9 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
         .filter(|trial| skipped.iter().all(|skipped| skipped.arm != trial.arm))
         .collect();
     if arguments.dry_run {
-        return dry_run(arguments, &plan, &trials, &skipped);
+        return dry_run(sinks, &plan, &trials, &skipped);
     }
-    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
-    let formats = [Format::Table, Format::Json];
-    if let Some(other) = sinks.iter().find(|sink| !formats.contains(&sink.format)) {
-        bail!(
-            "a matrix is reported as text, or with -o json; not as {}",
-            other.format
-        );
-    }
+    let columns = arguments.columns.as_ref();
     let html = page_of(arguments)?;
     plan.check_files()
         .with_context(|| format!("cannot use {}", escaped(file)))?;
@@ -126,7 +124,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                 if !results.done().is_empty() {
                     let verdicts =
                         Verdicts::from_trials(&plan, results.done(), skipped, processors());
-                    report(sinks, html, file, &verdicts)?;
+                    report(sinks, columns, html, file, &verdicts)?;
                 }
                 bail!(
                     "some runs failed; fix the cause and start the same command again to continue"
@@ -136,7 +134,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     }
     bar.end();
     let verdicts = Verdicts::from_trials(&plan, results.done(), skipped, processors());
-    report(sinks, html, file, &verdicts)?;
+    report(sinks, columns, html, file, &verdicts)?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
@@ -170,75 +168,62 @@ fn processors() -> usize {
 }
 
 /// Prints the runs without doing them.
-fn dry_run(
-    arguments: &Matrix,
-    plan: &Plan,
-    trials: &[Trial],
-    skipped: &[Skipped],
-) -> Result<ExitCode> {
-    let write = |sink: &mut Sink| -> std::io::Result<()> {
-        if sink.format == Format::Json {
-            let document = json!({
-                "schema_version": 1,
-                "dry_run": true,
-                "plan": plan,
-                "skipped": skipped,
-                "trials": trials,
-            });
-            return writeln!(sink, "{document:#}");
-        }
-        for arm in &plan.arms {
-            let settings: Vec<String> = arm
-                .settings
-                .iter()
-                .map(|(name, value)| format!("{name} = {value}"))
-                .collect();
-            let reason = skipped.iter().find(|skipped| skipped.arm == arm.name);
-            let what = match (reason, settings.is_empty()) {
-                (Some(skipped), _) => format!("skipped: {}", skipped.reason),
-                (None, true) => "changes nothing".to_owned(),
-                (None, false) => settings.join(", "),
-            };
-            writeln!(sink, "arm {}: {what}", escaped(&arm.name))?;
-        }
-        for (number, trial) in trials.iter().enumerate() {
-            let (workload, arm) = (escaped(&trial.workload), escaped(&trial.arm));
-            writeln!(
-                sink,
-                "run {}: repeat {}, {workload} with {arm}",
-                number + 1,
-                trial.repeat + 1
-            )?;
-        }
-        writeln!(
-            sink,
-            "{} runs, seed {}; nothing was touched",
-            trials.len(),
-            plan.seed
-        )
-    };
-    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-    sinks.write(|sink| Ok(write(sink)?))?;
+fn dry_run(sinks: Sinks, plan: &Plan, trials: &[Trial], skipped: &[Skipped]) -> Result<ExitCode> {
+    sinks.write(|sink| {
+        let text = match sink.format {
+            Format::Table => matrix_shown::dry_run_text(plan, trials, skipped),
+            Format::Csv => matrix_shown::trials_csv(trials)?,
+            format => json_text(
+                format,
+                json!({
+                    "schema_version": SCHEMA_VERSION,
+                    "dry_run": true,
+                    "plan": plan,
+                    "skipped": skipped,
+                    "trials": trials,
+                }),
+            ),
+        };
+        Ok(sink.write_all(text.as_bytes())?)
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A document, indented or on one line.
+fn json_text(format: Format, document: Value) -> String {
+    match format {
+        Format::JsonLines => format!("{document}\n"),
+        _ => format!("{document:#}\n"),
+    }
+}
+
+/// Refuses a format that has no place for a matrix, before anything is done.
+fn check_format(sinks: &Sinks) -> Result<()> {
+    if sinks.have(Format::OpenMetrics) {
+        bail!("a matrix is written as table, json, jsonl, csv or markdown, not as openmetrics");
+    }
+    Ok(())
 }
 
 fn report(
     sinks: Sinks,
+    columns: Option<&SheetColumns>,
     html: Option<(Whole, &Path)>,
     file: &Path,
     verdicts: &Verdicts,
 ) -> Result<()> {
     let mut document = serde_json::to_value(verdicts).context("cannot write the report as JSON")?;
-    document["schema_version"] = json!(1);
+    document["schema_version"] = json!(SCHEMA_VERSION);
     document["timestamp"] = json!(machine::timestamp().to_string());
     document["hostname"] = json!(machine::hostname(&Kernel::new()));
     document["page_size_bytes"] = json!(cachewise_sys::page_size().get());
     sinks.write(|sink| {
-        match sink.format {
-            Format::Json => writeln!(sink, "{document:#}"),
-            _ => writeln!(sink, "{}", output::printable(&verdicts.to_string())),
-        }?;
-        Ok(())
+        let text = match sink.format {
+            Format::Table => matrix_shown::text(verdicts, columns, sink.style),
+            Format::Csv => matrix_shown::sheet(verdicts, None).chosen(columns).csv()?,
+            format => json_text(format, document.clone()),
+        };
+        Ok(sink.write_all(text.as_bytes())?)
     })?;
     if let Some((html, path)) = html {
         let title = format!("cachewise bench matrix: {}", file.display());
@@ -250,6 +235,8 @@ fn report(
 
 /// Lists every setting with its valid values and its current value.
 fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
+    let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
+    check_format(&sinks)?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let target = SettingTarget {
         kernel,
@@ -263,15 +250,30 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
         }
         (_, Err(error)) => format!("? ({error})"),
     };
-    let write = |sink: &mut Sink| -> std::io::Result<()> {
-        for setting in SETTINGS {
-            writeln!(sink, "{} = {}", setting.name, now(setting))?;
-            writeln!(sink, "    {}; {}", setting.about, setting.kind)?;
-        }
-        Ok(())
-    };
-    let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-    sinks.write(|sink| Ok(write(sink)?))?;
+    let values: Vec<(&Setting, String)> = SETTINGS
+        .iter()
+        .map(|setting| (setting, now(setting)))
+        .collect();
+    sinks.write(|sink| {
+        let text = match sink.format {
+            Format::Table => values
+                .iter()
+                .map(|(setting, now)| {
+                    let (name, about, kind) = (setting.name, setting.about, setting.kind);
+                    format!("{name} = {now}\n    {about}; {kind}\n")
+                })
+                .collect(),
+            Format::Csv => matrix_shown::settings(&values).csv()?,
+            format => {
+                let rows = matrix_shown::settings(&values).json();
+                json_text(
+                    format,
+                    document([("settings".to_owned(), rows)].into_iter().collect()),
+                )
+            }
+        };
+        Ok(sink.write_all(text.as_bytes())?)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

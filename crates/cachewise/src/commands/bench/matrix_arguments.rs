@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
+use cachewise_cli::columns::SheetColumnsParser;
+use cachewise_view::SheetColumns;
 use clap::Args;
+
+use super::matrix_shown::MATRIX_COLUMNS;
 
 use crate::options::Output;
 
@@ -44,6 +48,10 @@ pub struct Matrix {
     /// Directory of state files [default: /run/cachewise, or $XDG_RUNTIME_DIR/cachewise for ordinary users].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Columns of the tables and of CSV, comma-separated ids or headings; see `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", conflicts_with_all = ["settings", "dry_run"],
+        value_parser = SheetColumnsParser(&[&MATRIX_COLUMNS]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }

@@ -13,6 +13,7 @@ mod demo;
 mod lines;
 mod matrix;
 mod matrix_arguments;
+mod matrix_shown;
 mod shown;
 mod watcher;
 
@@ -27,6 +28,7 @@ use arguments::{Bench, BenchCommand, Demo, Measure};
 pub use bar::Bar;
 use cachewise_cli::output::tell;
 use lines::Lines;
+pub use matrix_shown::MATRIX_COLUMNS;
 use shown::Shown;
 use watcher::Watcher;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cachewise_cli::columns::SheetColumnsParser;
+use cachewise_view::{CHECK_COLUMNS, SheetColumns};
 use clap::Args;
 
 use crate::options::Output;
@@ -17,6 +19,7 @@ use crate::options::Output;
     cachewise doctor\n  \
     cachewise doctor --seconds 30\n  \
     cachewise doctor --capabilities --json\n  \
+    cachewise doctor --capabilities --columns state,check,found\n  \
     cachewise doctor --check -o csv=/tmp/doctor.csv || echo look\n  \
     cachewise doctor --explain cold_start\n  \
     cachewise doctor --setcap"
@@ -37,6 +40,11 @@ pub struct Doctor {
     /// Print the page about a finding, and exit: what it means, how it is detected, the fix.
     #[arg(long, value_name = "FINDING", conflicts_with_all = ["check", "output", "json", "setcap"], value_parser = super::explain::ids())]
     pub explain: Option<String>,
+    /// Columns of the checks, which are then shown as a table, and of CSV, comma-separated ids or headings; see
+    /// `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", conflicts_with_all = ["setcap", "explain"],
+        value_parser = SheetColumnsParser(&[&CHECK_COLUMNS]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }

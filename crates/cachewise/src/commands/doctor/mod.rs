@@ -68,9 +68,10 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         }
         checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel)?);
     }
+    let columns = arguments.columns.as_ref();
     let written = sinks.write(|sink| {
         let (format, style) = (sink.format, sink.style);
-        Ok(write_checkup(sink, format, &checkup, style)?)
+        Ok(write_checkup(sink, format, &checkup, style, columns)?)
     });
     match written {
         Err(error) if !is_broken_pipe(&error) => return Err(error),

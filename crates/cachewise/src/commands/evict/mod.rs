@@ -11,12 +11,13 @@ use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, 
 use cachewise_units::{ByteRange, Pages};
 
 use crate::acting::listed::{Job, each_listed, open};
-use crate::acting::{number, status};
+use crate::acting::status;
 use crate::commands::files::{Answer, ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Evict;
 use cachewise_cli::output::{FAILED, tell};
+use cachewise_units::counted;
 
 /// Maximum number of processes to name for a file.
 const HOLDERS_NAMED: usize = 3;
@@ -95,7 +96,7 @@ fn came_of_it(answer: &Answer, dry_run: bool) -> String {
             true => format!("residency is {ASK}; nothing was evicted"),
             false => format!(
                 "asked the kernel to evict {}; the result is {ASK}",
-                number(answer.files, "file")
+                counted(answer.files, "file")
             ),
         };
     }
@@ -103,15 +104,15 @@ fn came_of_it(answer: &Answer, dry_run: bool) -> String {
         let verb = if after == 1 { "is" } else { "are" };
         return format!(
             "{} {verb} resident; nothing was evicted",
-            number(after, "page")
+            counted(after, "page")
         );
     }
-    let went = number(went, "page");
+    let went = counted(went, "page");
     match answer.unknown {
         0 => format!("{went} evicted, {after} stayed"),
         unknown => format!(
             "{went} evicted, {after} stayed; the result of {} is {ASK}",
-            number(unknown, "other")
+            counted(unknown, "other")
         ),
     }
 }
@@ -160,7 +161,7 @@ fn would(
         .map_or(0, |states| (states.dirty + states.writeback).0);
     let mut notes = Vec::new();
     if options.sync && dirty > 0 {
-        let pages = number(dirty, "dirty page");
+        let pages = counted(dirty, "dirty page");
         notes.push(format!("{pages} would be written first"));
     }
     if let Some(why) = would.stays.and_then(|stays| why(&stays, options.sync)) {

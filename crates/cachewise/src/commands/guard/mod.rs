@@ -1,29 +1,30 @@
 //! `guard`: keeps memory available by reclaiming from chosen control groups.
+//!
+//! # Layout
+//! - `state`: state files; `lines`: events as text and for programs
+//! - this file: the steps of the guard
 
 pub mod arguments;
 mod groups;
+mod lines;
 mod state;
 mod watchdog;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use cachewise_control::{Guard, GuardEvent, GuardOptions, Journal, Kept, Means, Unsure};
+use anyhow::{Context, Result};
+use cachewise_control::{Guard, GuardOptions, Journal, Kept, Means, Unsure};
 use cachewise_kstat::Kernel;
 use cachewise_units::Bytes;
-use cachewise_view::Format;
-use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
-use crate::machine;
 use arguments::{By, Guard as Arguments, KeptOf};
-use cachewise_cli::output::{Sink, Stream, tell};
-use cachewise_cli::sinks::Sinks;
 use groups::Groups;
+use lines::Lines;
 use watchdog::Watchdog;
 
+pub use lines::COLUMNS;
 pub use state::{directory, recovered, report_restored};
 
 /// Interval at which groups that have come are looked for.
@@ -110,88 +111,8 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     for event in guard.end()? {
         lines.write(&event)?;
     }
+    lines.end()?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
-}
-
-/// Output: text for people, or one JSON document per line, to each target.
-struct Lines(Vec<Sink>);
-
-/// Whether events are written as text there, and not as JSON.
-fn is_text(sink: &Sink) -> bool {
-    sink.format == Format::Table
-}
-
-impl Lines {
-    fn open(arguments: &Arguments) -> Result<Lines> {
-        let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-        let formats = [Format::Table, Format::JsonLines];
-        let other = sinks.iter().find(|sink| !formats.contains(&sink.format));
-        if let Some(other) = other {
-            bail!(
-                "guard writes events as text, or as JSON lines with -o jsonl; not as {}",
-                other.format.name()
-            );
-        }
-        Ok(Lines(sinks.into_iter().collect()))
-    }
-
-    fn begin(&mut self, guard: &Guard, options: &GuardOptions) -> Result<()> {
-        let kept = guard.kept()?;
-        if self.0.iter().any(is_text) {
-            for watched in guard.watched() {
-                let would = if options.dry_run { "would be" } else { "is" };
-                tell(&format!(
-                    "{} {would} reclaimed by {}",
-                    watched.group.name, watched.means
-                ));
-            }
-            tell(&format!(
-                "keeps {} {} (up to {}); {kept} now",
-                options.mark, options.kept, options.target
-            ));
-        }
-        let groups: Vec<Value> = guard
-            .watched()
-            .iter()
-            .map(|watched| json!({"cgroup": watched.group.name, "means": watched.means}))
-            .collect();
-        self.write_both(
-            None,
-            json!({
-                "event": "started",
-                "schema_version": 1,
-                "hostname": machine::hostname(&Kernel::new()),
-                "page_size_bytes": cachewise_sys::page_size().get(),
-                "dry_run": options.dry_run,
-                "kept": options.kept,
-                "kept_bytes": kept.0,
-                "mark_bytes": options.mark.0,
-                "target_bytes": options.target.0,
-                "cgroups": groups,
-            }),
-        )
-    }
-
-    fn write(&mut self, event: &GuardEvent) -> Result<()> {
-        let document = serde_json::to_value(event).context("cannot write the event as JSON")?;
-        let text = cachewise_cli::output::printable(&format!("{} {event}", machine::timestamp()));
-        self.write_both(Some(&text), document)
-    }
-
-    /// Flushed line by line: another program may wait for it.
-    fn write_both(&mut self, text: Option<&str>, mut document: Value) -> Result<()> {
-        document["timestamp"] = json!(machine::timestamp().to_string());
-        for sink in &mut self.0 {
-            let written = match (is_text(sink), text) {
-                (true, None) => Ok(()),
-                (true, Some(text)) => writeln!(sink, "{text}"),
-                (false, _) => writeln!(sink, "{document}"),
-            };
-            let written = written.and_then(|()| sink.flush());
-            written.with_context(|| format!("cannot write to {}", sink.name()))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

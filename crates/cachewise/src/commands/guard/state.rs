@@ -6,6 +6,7 @@ use anyhow::Result;
 use cachewise_control::{Owner, Restored, Unsure, recover, state_directory};
 
 use cachewise_cli::output::{explain, tell};
+use cachewise_units::counted;
 
 /// Directory of state files: the one of `--state`, or the default.
 pub fn directory(chosen: Option<&Path>) -> PathBuf {
@@ -48,8 +49,7 @@ pub fn recovered(directory: &Path, unsure: Unsure) -> Result<Recovery> {
 fn number(restored: &Restored) -> String {
     match restored.restored.len() {
         0 => "no setting to restore".to_owned(),
-        1 => "1 setting restored".to_owned(),
-        number => format!("{number} settings restored"),
+        number => format!("{} restored", counted(number as u64, "setting")),
     }
 }
 

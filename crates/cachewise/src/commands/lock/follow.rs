@@ -20,11 +20,11 @@ use super::arguments::Lock;
 use super::dump::Dump;
 use super::room::{self, MemoryNeed};
 use crate::acting::listed::plan;
-use crate::acting::number;
 use crate::commands::files::{ListedFile, Show, is_not_opened};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use cachewise_cli::output::{self, tell};
+use cachewise_units::counted;
 
 /// Device and inode number of a file.
 type Identity = ((u32, u32), u64);
@@ -293,8 +293,8 @@ impl Guard<'_> {
         };
         let mut line = format!(
             "{} of {} {verb} locked, {}",
-            number(pages.0, "page"),
-            number(self.held.len() as u64, "file"),
+            counted(pages.0, "page"),
+            counted(self.held.len() as u64, "file"),
             pages.bytes(page_size())
         );
         for (files, option) in [
@@ -302,7 +302,7 @@ impl Guard<'_> {
             (self.scan.no_room, "--max-total"),
         ] {
             if files > 0 {
-                line += &format!("; {} omitted by {option}", number(files, "file"));
+                line += &format!("; {} omitted by {option}", counted(files, "file"));
             }
         }
         line
@@ -318,7 +318,7 @@ impl Guard<'_> {
             ..
         } = &self.scan;
         if let Some(why) = why {
-            let files = number(*refused, "file");
+            let files = counted(*refused, "file");
             return Some(format!("{files} could not be locked; the first: {why}"));
         }
         let hidden_one = (*hidden_one)?;
@@ -341,7 +341,7 @@ impl Guard<'_> {
         let mut show = Show::open(&target.output, plan)?;
         let mut listing = show.begin()?;
         for (_, held) in self.held {
-            let note = format!("{} would be locked", number(held.counts.cached.0, "page"));
+            let note = format!("{} would be locked", counted(held.counts.cached.0, "page"));
             listing.changed(
                 ListedFile {
                     before: Some(Ok(held.counts.cached.0)),

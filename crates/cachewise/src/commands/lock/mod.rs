@@ -19,12 +19,13 @@ use cachewise_units::{ByteRange, Pages, escaped};
 
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::{self, Purpose, each_file};
-use crate::acting::{moving, number, status};
+use crate::acting::{moving, status};
 use crate::commands::files::{ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Lock;
 use cachewise_cli::output::{self, FAILED, tell};
+use cachewise_units::counted;
 use room::MemoryNeed;
 
 /// Result for one file.
@@ -136,7 +137,7 @@ pub fn lock(mut arguments: Lock) -> Result<ExitCode> {
     };
     let is_failed = answer.failed > 0 || refused.files > 0;
     let is_unknown = answer.unknown > 0;
-    let locked = number(pages.0, "page");
+    let locked = counted(pages.0, "page");
     if target.dry_run {
         show.line(&format!("{locked} would be locked; nothing was locked"))?;
         show.keep()?;
@@ -234,7 +235,7 @@ fn one(
     Ok(Done {
         found: ListedFile {
             before: Some(lock.before().map(|pages| pages.0).map_err(unknown_reason)),
-            note: Some(format!("{} locked", number(locked.0, "page"))),
+            note: Some(format!("{} locked", counted(locked.0, "page"))),
             ..ListedFile::new(path.to_owned(), inode.size.0, Ok(counts))
         },
         pages: locked,
@@ -293,7 +294,7 @@ fn would(
     Ok(Done {
         found: ListedFile {
             before: Some(counts.map(|counts| counts.cached.0)),
-            note: Some(format!("{} would be locked", number(pages.0, "page"))),
+            note: Some(format!("{} would be locked", counted(pages.0, "page"))),
             ..ListedFile::new(path.to_owned(), inode.size.0, counts)
         },
         pages,

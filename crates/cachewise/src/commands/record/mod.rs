@@ -238,10 +238,9 @@ impl Recorder {
             return;
         }
         let name = cachewise_model::shell_quoted(&self.name);
-        let plural = if self.writer.samples() == 1 { "" } else { "s" };
         tell(&format!(
-            "{} sample{plural} over {}, {}{}; to read it: cachewise report {name}",
-            self.writer.samples(),
+            "{} over {}, {}{}; to read it: cachewise report {name}",
+            cachewise_units::counted(self.writer.samples(), "sample"),
             cachewise_view::length(self.elapsed),
             Bytes(self.writer.written()),
             self.gaps_told(),

@@ -6,7 +6,7 @@ use cachewise_model::{Condition, Field, Part, Row, STAT_COLUMNS, TablePlace, fie
 use cachewise_tui::ViewKind;
 use clap::Args;
 
-use crate::options::{LabelFile, Output, StackFiles, fail_if, parse_columns};
+use crate::options::{LabelFile, Output, StackFiles, any_columns, fail_if, parse_columns};
 use crate::row_kinds::kind_of_row;
 use crate::selection::Selection;
 
@@ -34,7 +34,7 @@ pub struct Report {
     /// Compare two recordings, or JSON reports of `run` or `bench matrix`: changes by field, file and process. A file with
     /// several reports, one after the other, has repeats.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
-        conflicts_with_all = ["file", "from", "to", "columns", "series", "html", "tui", "fail_if", "redact_args",
+        conflicts_with_all = ["file", "from", "to", "series", "html", "tui", "fail_if", "redact_args",
         "pid", "cgroup", "unit", "container", "program"])]
     pub compare: Option<Vec<PathBuf>>,
     /// Report only samples after this time [default: from the beginning].
@@ -44,7 +44,7 @@ pub struct Report {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<String>,
     /// Columns, comma-separated ids (read_hit_pages) or headings (HITS), in any case; see `cachewise columns`.
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short, long, value_name = "LIST", value_parser = any_columns(), hide_possible_values = true)]
     pub columns: Option<String>,
     /// Show every sample instead of statistics over all samples.
     #[arg(short, long, conflicts_with_all = ["html", "tui"])]

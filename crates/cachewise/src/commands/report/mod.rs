@@ -31,6 +31,7 @@ use crate::options::OpenStackFiles;
 use arguments::{Of, Report};
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 use cachewise_cli::sinks::Sinks;
+pub use compare::COMPARED_COLUMNS;
 use ending::{finish, judged, nothing_in};
 use pick::Picked;
 use range::range;

@@ -8,7 +8,7 @@ use clap::Args;
 use clap::error::ErrorKind;
 
 use super::policy::Evicts;
-use crate::options::{Columns, Output};
+use crate::options::{Columns, Output, size_columns};
 use crate::selection::Selection;
 
 const SIZE_USAGE: &str = "cachewise size [OPTIONS] [--] COMMAND [ARGUMENT]...
@@ -65,14 +65,10 @@ pub struct Size {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Columns, comma-separated ids (size_miss_ratio) or headings (MISS%), in any case; see `cachewise columns`.
-    #[arg(long, value_name = "LIST", value_parser = parse_size_columns)]
+    #[arg(long, value_name = "LIST", value_parser = size_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,
-}
-
-fn parse_size_columns(list: &str) -> Result<Columns, String> {
-    cachewise_model::columns(list, &cachewise_model::Row::of_sizing()).map(Columns)
 }
 
 impl Size {

@@ -8,11 +8,10 @@ use cachewise_cli::output::{self, tell};
 use cachewise_model::Reason;
 use cachewise_residency::Counts;
 use cachewise_residency::snapshot::{Fate, FileDiff, diff, diff_now};
-use cachewise_units::{Pages, escaped};
+use cachewise_units::{Pages, counted, escaped};
 
 use super::read::read;
 use crate::acting::listed::plan;
-use crate::acting::number;
 use crate::columns::fields;
 use crate::commands::files::{ListedFile, Show, unknown_reason};
 use crate::interrupt::{Interrupt, Stop};
@@ -60,16 +59,16 @@ pub fn compare(
     show.line(&match totals.unknown {
         0 => format!(
             "{different} of {} differ: {} gained, {} lost; {before} resident then, {} {when}",
-            number(totals.files, "file"),
-            number(totals.gained.0, "page"),
+            counted(totals.files, "file"),
+            counted(totals.gained.0, "page"),
             totals.lost,
             totals.after,
         ),
         // Of some of them a sum would look like one of all.
         unknown => format!(
             "{different} of {} differ, {} unknown: ? pages gained, ? lost; {before} resident then, ? {when}",
-            number(totals.files, "known file"),
-            number(unknown, "other"),
+            counted(totals.files, "known file"),
+            counted(unknown, "other"),
         ),
     })?;
     if let Some(status) = interrupt.status() {

@@ -12,10 +12,9 @@ use cachewise_probe::{Detail, Options, Probe, Scope, Snapshot};
 use cachewise_residency::Inode;
 use cachewise_residency::snapshot::Writer;
 use cachewise_sys::page_size;
-use cachewise_units::escaped;
+use cachewise_units::{counted, escaped, grouped};
 
 use super::read::{STREAM, read};
-use crate::acting::number;
 use crate::machine;
 use crate::touched::{TouchWatcher, Touched};
 use crate::with_snapshot::Restoring;
@@ -53,15 +52,15 @@ pub fn save(file: &Path, command: &[OsString]) -> Result<ExitCode> {
         0 => String::new(),
         files => format!(
             "; {} without a name were left out (deleted, or more than the probe keeps)",
-            number(files as u64, "file")
+            counted(files as u64, "file")
         ),
     };
     tell(&format!(
         "{}: {} touched ({}), of {}, in the order of the first touch{nameless}",
         escaped(file),
-        number(totals.pages.0, "page"),
+        counted(totals.pages.0, "page"),
         totals.pages.bytes(page_size()),
-        number(totals.files, "file"),
+        counted(totals.files, "file"),
     ));
     Ok(worse(status, is_lossy || !files.failed.is_empty()))
 }
@@ -90,7 +89,7 @@ pub fn prune(file: &Path, command: &[OsString]) -> Result<ExitCode> {
         return Ok(worse(status, true));
     }
     let mut used = touched.by_identity(&snapshot);
-    let before = number(entries.iter().map(|entry| entry.cached().0).sum(), "page");
+    let before = counted(entries.iter().map(|entry| entry.cached().0).sum(), "page");
     let mut writer = Writer::create(file)?;
     for entry in &mut entries {
         let now = Inode::at(&entry.path).ok();
@@ -112,9 +111,9 @@ pub fn prune(file: &Path, command: &[OsString]) -> Result<ExitCode> {
     tell(&format!(
         "{}: {} of {before} kept ({}), of {}; the command did not touch the others",
         escaped(file),
-        totals.pages,
+        grouped(totals.pages.0),
         totals.pages.bytes(page_size()),
-        number(totals.files, "file"),
+        counted(totals.files, "file"),
     ));
     Ok(status)
 }
@@ -166,7 +165,7 @@ fn tell_losses(touched: &Touched) -> bool {
     if touched.lost > 0 {
         tell(&format!(
             "{} were too many for the ring of the probe, and are missing",
-            number(touched.lost, "access")
+            counted(touched.lost, "access")
         ));
     }
     if touched.is_cut {

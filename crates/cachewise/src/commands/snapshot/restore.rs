@@ -11,12 +11,12 @@ use cachewise_residency::snapshot::{
 };
 use cachewise_residency::{Limiter, Unknown, WarmShortfall, Watch};
 use cachewise_sys::{ErrorKind, page_size};
-use cachewise_units::{Bytes, Pages, escaped};
+use cachewise_units::{Bytes, Pages, counted, escaped};
 
 use super::read::read;
 use super::telling::{Telling, locked};
 use crate::acting::pool::threads;
-use crate::acting::{moving, number, status};
+use crate::acting::{moving, status};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 
@@ -71,10 +71,10 @@ pub fn bring_back(
     let mut line = format!(
         "{} of {} resident again, {} were before; read {} of {}",
         known(restored.after),
-        number(restored.pages.0, "page"),
+        counted(restored.pages.0, "page"),
         known(restored.before),
         restored.read,
-        number(restored.files, "file")
+        counted(restored.files, "file")
     );
     line += &beyond(restored.beyond);
     tell(&line);
@@ -104,7 +104,7 @@ fn beyond(pages: Pages) -> String {
 fn unknown_of(files: u64, why: Unknown) -> String {
     format!(
         "residency of {} is unknown: {why}; {}",
-        number(files, "file"),
+        counted(files, "file"),
         why.advice()
     )
 }
@@ -132,7 +132,7 @@ fn left_alone(skipped: &Skipped) {
     if !kinds.is_empty() {
         tell(&format!(
             "not restored: {}: {}",
-            number(skipped.total(), "file"),
+            counted(skipped.total(), "file"),
             kinds.join(", ")
         ));
     }
@@ -190,15 +190,15 @@ pub fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
         0 => String::new(),
         unknown => format!(
             "; {}: residency unknown, so all of it",
-            number(unknown, "file")
+            counted(unknown, "file")
         ),
     };
     tell(&format!(
         "would read {} of {} ({}) in {}{all_of_unknown}{}; nothing was read",
         absent,
-        number(pages.0, "page"),
+        counted(pages.0, "page"),
         absent.bytes(page_size()),
-        number(files, "file"),
+        counted(files, "file"),
         beyond(cut)
     ));
     if let Some(why) = unknown_residency {

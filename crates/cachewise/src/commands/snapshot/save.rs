@@ -10,12 +10,11 @@ use cachewise_cli::output::{self, FAILED, tell};
 use cachewise_residency::snapshot::{SnapshotEntry, SnapshotError, Writer};
 use cachewise_residency::{Error, Inode, Unknown, map};
 use cachewise_sys::page_size;
-use cachewise_units::{ByteRange, Pages, escaped};
+use cachewise_units::{ByteRange, Pages, counted, escaped};
 
 use super::read::STREAM;
 use super::telling::Telling;
 use crate::acting::listed::nothing;
-use crate::acting::number;
 use crate::acting::pool::{Done, Purpose, each_file};
 use crate::interrupt::Interrupt;
 use crate::options::Select;
@@ -89,8 +88,8 @@ fn write<W: Write>(
     if let Some(status) = interrupt.status() {
         tell(&format!(
             "interrupted: {} resident in {} so far; {name} was not written",
-            number(totals.pages.0, "page"),
-            number(totals.files + empty, "file"),
+            counted(totals.pages.0, "page"),
+            counted(totals.files + empty, "file"),
         ));
         return Ok(status);
     }
@@ -104,10 +103,10 @@ fn write<W: Write>(
     commit(writer.finish()?)?;
     tell(&format!(
         "{name}: {} resident ({}), of {}; {} had none",
-        number(totals.pages.0, "page"),
+        counted(totals.pages.0, "page"),
         totals.pages.bytes(page_size()),
-        number(totals.files, "file"),
-        number(empty, "file")
+        counted(totals.files, "file"),
+        counted(empty, "file")
     ));
     Ok(output::status(failed > 0))
 }

@@ -2,12 +2,13 @@
 
 use std::io::IsTerminal;
 
+use cachewise_cli::columns::ColumnsParser;
 use cachewise_model::Field;
 use cachewise_tui::{Filter, ViewKind};
 use cachewise_units::Period;
 use clap::{Args, ValueEnum};
 
-use crate::options::{LabelFile, Output};
+use crate::options::{LabelFile, Output, any_columns, any_ids};
 use crate::selection::Selection;
 
 /// `cachewise top`.
@@ -49,7 +50,7 @@ pub struct Top {
     pub view: View,
     /// Sort by this id (read_missed_pages) or heading (MISSED), largest first, names from A
     /// [default: bytes read from disk (FETCHED), then seconds waited for them (WAITED), then requested pages].
-    #[arg(short, long, value_name = "COLUMN", value_parser = parse_column)]
+    #[arg(short, long, value_name = "COLUMN", value_parser = ColumnsParser { parse: parse_column, ids: any_ids }, hide_possible_values = true)]
     pub sort: Option<Name>,
     /// Show only rows with this text in their names, on the screen in names that it shows; also re:REGEX, glob:PATTERN.
     #[arg(short, long, value_name = "TEXT", value_parser = Filter::new)]
@@ -62,7 +63,7 @@ pub struct Top {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub top: Option<u64>,
     /// Columns of rows, comma-separated ids or headings; see `cachewise columns`.
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short, long, value_name = "LIST", value_parser = any_columns(), hide_possible_values = true)]
     pub columns: Option<String>,
     /// Disable warming and evicting on the screen.
     #[arg(long)]

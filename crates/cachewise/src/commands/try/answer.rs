@@ -7,10 +7,10 @@ use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exactness, Field, SCHEMA_VERSION, field, shell_quoted};
 use cachewise_units::Bytes;
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Format, SheetColumns};
 use serde_json::{Value as Json, json};
 
-use super::arguments::Try;
+use super::arguments::{COLUMNS, Try};
 use super::first::First;
 use super::fix::{Action, Fix};
 use super::rounds::Arm;
@@ -34,6 +34,16 @@ const FIELDS: [&str; 15] = [
     "waited_direct_seconds",
     "cpu_seconds",
     "elapsed_seconds",
+];
+
+/// Columns of the table where none were chosen.
+const USUAL: [&str; 6] = [
+    "name",
+    "field",
+    "old_mean",
+    "new_mean",
+    "change_factor",
+    "verdict",
 ];
 
 /// Fields of the verdict.
@@ -101,7 +111,9 @@ impl<'a> Answer<'a> {
             Format::Table => self.text(sink),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
-            Format::Csv => comparison::csv(&self.changes)?,
+            Format::Csv => comparison::sheet(&self.changes, &COLUMNS)
+                .chosen(self.arguments.columns.as_ref())
+                .csv()?,
             Format::OpenMetrics => check_format(sink.format).map(|()| String::new())?,
         };
         sink.write_all(text.as_bytes())?;
@@ -150,7 +162,10 @@ impl<'a> Answer<'a> {
         );
         lines.push(String::new());
         let mut text = lines.join("\n") + "\n";
-        text += &self.sheet().table(sink.style);
+        let usual = SheetColumns::with_ids(&USUAL, &COLUMNS);
+        let columns = self.arguments.columns.as_ref().unwrap_or(&usual);
+        let sheet = comparison::sheet(self.shown(), &COLUMNS);
+        text += &sheet.chosen(Some(columns)).table(sink.style);
         let start = self.arguments.start.id();
         text += &format!(
             "\nmeans of {} {start} runs each, with the 95 % interval of the change\n",
@@ -162,26 +177,8 @@ impl<'a> Answer<'a> {
         text
     }
 
-    fn sheet(&self) -> Sheet {
-        static COLUMNS: [SheetColumn; 6] = [
-            SheetColumn::new("fix", "FIX", false, "The fix"),
-            SheetColumn::new("field", "FIGURE", false, "The compared figure"),
-            SheetColumn::new("without", "WITHOUT", true, "Its mean without a fix"),
-            SheetColumn::new("with", "WITH", true, "Its mean with the fix"),
-            SheetColumn::new(
-                "ratio",
-                "RATIO",
-                true,
-                "The latter as a multiple of the former",
-            ),
-            SheetColumn::new(
-                "verdict",
-                "CHANGE",
-                false,
-                "Interval and certainty of the change",
-            ),
-        ];
-        let mut sheet = Sheet::new(&COLUMNS);
+    /// The changes of the table.
+    fn shown(&self) -> impl Iterator<Item = &Change> {
         // A figure that is 0 in all runs says nothing.
         let is_something = |id: &str| {
             let mut changes = self.changes.iter().filter(|change| change.figure.id == id);
@@ -193,21 +190,10 @@ impl<'a> Answer<'a> {
                     .any(|value| *value != 0.0)
             })
         };
-        for fix in &self.arguments.fixes {
+        self.arguments.fixes.iter().flat_map(move |fix| {
             let changes = self.changes.iter().filter(|change| change.name == fix.name);
-            let changes = changes.filter(|change| is_something(&change.figure.id));
-            sheet.rows.extend(changes.map(|change| {
-                vec![
-                    SheetCell::text(fix.name.clone()),
-                    SheetCell::text(change.figure.words()),
-                    SheetCell::text(change.old_text()),
-                    SheetCell::text(change.new_text()),
-                    SheetCell::text(change.factor_text()),
-                    SheetCell::text(change.compared.verdict.clone()),
-                ]
-            }));
-        }
-        sheet
+            changes.filter(move |change| is_something(&change.figure.id))
+        })
     }
 
     fn json(&self) -> Json {
@@ -260,8 +246,9 @@ fn note(fix: &Fix, arm: &Arm) -> Option<String> {
     let name = &fix.name;
     if let Some((bytes, seconds)) = arm.warmed.last() {
         return Some(format!(
-            "{name}: prefetching read {} in {seconds:.3} s before the last run, which is not in its figures",
-            Bytes(bytes.0)
+            "{name}: prefetching read {} in {} before the last run, which is not in its figures",
+            Bytes(bytes.0),
+            cachewise_view::seconds(*seconds)
         ));
     }
     if let Action::Memory(_) = fix.action {

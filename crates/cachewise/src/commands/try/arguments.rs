@@ -3,12 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cachewise_cli::columns::SheetColumnsParser;
+use cachewise_view::{SheetColumn, SheetColumns};
 use clap::{Args, ValueEnum};
 
 use super::fix::Fix;
+use crate::comparison;
 use crate::options::Output;
 
 const TRY_USAGE: &str = "cachewise try [OPTIONS] FIX [FIX]... -- COMMAND [ARGUMENT]...";
+
+/// Columns of changes by a fix.
+pub const COLUMNS: [SheetColumn; 15] = comparison::columns("FIX", "WITHOUT", "WITH");
 
 /// `cachewise try`.
 #[derive(Debug, Args)]
@@ -59,6 +65,9 @@ pub struct Try {
     /// Directory of state files [default: /run/cachewise, or $XDG_RUNTIME_DIR/cachewise for ordinary users].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&COLUMNS]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }

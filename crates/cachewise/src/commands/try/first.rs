@@ -115,10 +115,10 @@ fn changes(once: &Once) -> Vec<String> {
 }
 
 fn counted(number: usize, noun: &str, named: &[String]) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let count = cachewise_units::counted(number as u64, noun);
     let more = if number > named.len() { ", ..." } else { "" };
     match named {
-        [] => format!("{number} {noun}{plural}"),
-        _ => format!("{number} {noun}{plural} ({}{more})", named.join(", ")),
+        [] => count,
+        _ => format!("{count} ({}{more})", named.join(", ")),
     }
 }

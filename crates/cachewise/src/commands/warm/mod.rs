@@ -15,12 +15,13 @@ use cachewise_units::{ByteRange, Bytes, Pages};
 
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::threads;
-use crate::acting::{moving, number, status};
+use crate::acting::{moving, status};
 use crate::commands::files::{ListedFile, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Warm;
 use cachewise_cli::output::{FAILED, tell};
+use cachewise_units::counted;
 
 /// Result for one file.
 struct Warmed {
@@ -81,7 +82,7 @@ pub fn warm(mut arguments: Warm) -> Result<ExitCode> {
     if short > 0 {
         tell(&format!(
             "less is resident than requested of {}: -o json has the full reasons",
-            number(short, "file")
+            counted(short, "file")
         ));
     }
     let is_failed = answer.failed > 0 || answer.unknown > 0 || short > 0;
@@ -92,7 +93,7 @@ pub fn warm(mut arguments: Warm) -> Result<ExitCode> {
 fn came_of_it(read: Bytes, asked: Bytes, unknown: u64, dry_run: bool) -> String {
     let of_unknown = format!(
         "{asked} of {}; how much of that was resident before is unknown",
-        number(unknown, "file")
+        counted(unknown, "file")
     );
     match (dry_run, unknown) {
         (false, 0) => format!("read {read}"),
@@ -128,7 +129,7 @@ fn one(
     let note = match (&warmed.short, warmed.holes) {
         (Some(short), _) => Some(short.to_string()),
         (None, Pages::ZERO) => None,
-        (None, holes) => Some(format!("{} in holes", number(holes.0, "page"))),
+        (None, holes) => Some(format!("{} in holes", counted(holes.0, "page"))),
     };
     let (read, asked) = apart(warmed.read, warmed.before);
     Ok(Warmed {
@@ -153,8 +154,8 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
         found: ListedFile {
             before: Some(missing.before.map(|pages| pages.0).map_err(unknown_reason)),
             note: (pages > Pages::ZERO).then(|| match missing.before {
-                Ok(_) => format!("{} would be read", number(pages.0, "page")),
-                Err(_) => format!("{} would be requested", number(pages.0, "page")),
+                Ok(_) => format!("{} would be read", counted(pages.0, "page")),
+                Err(_) => format!("{} would be requested", counted(pages.0, "page")),
             }),
             ..ListedFile::new(
                 path.to_owned(),

@@ -86,6 +86,8 @@ pub fn trials() -> Vec<Trial> {
         needs_root browser::journey,
         plain page::state_is_in_the_address,
         plain page::imported_modules_are_served,
+        plain page::suspension_is_marked,
+        plain page::csv_button_saves_the_shown_rows,
         needs_root page::keyboard_alone_suffices,
         needs_root page::every_width_fits_and_is_accessible,
         needs_root page::subjects_show_files_and_readers,

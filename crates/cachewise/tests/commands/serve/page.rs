@@ -301,6 +301,10 @@ pub fn restart_leaves_a_gap_and_tabs_are_apart() {
         "the page says that it is not connected",
         "document.getElementById('state').dataset.live === 'false'",
     );
+    browser.until(
+        "the time without a connection is marked",
+        "document.querySelector('#marks li[data-kind=disconnected]')?.textContent.includes('not connected')",
+    );
     let again = Site::at(&address, &["--interval", "0.2"], Some(TOKEN));
     for tab in [&mut browser, &mut other] {
         tab.until(
@@ -315,6 +319,50 @@ pub fn restart_leaves_a_gap_and_tabs_are_apart() {
         "the past is still there"
     );
     drop(again);
+}
+
+/// A point over a far longer time than the interval, as after a suspension, is marked.
+pub fn suspension_is_marked() {
+    let Some(mut browser) = browser() else { return };
+    let site = Site::new(&["--interval", "0.2"]);
+    log_in(&mut browser, &base(&site));
+    browser.until("points come", POINTS);
+    browser.value(
+        "(() => { const { time, ...last } = cachewise.charts.points.at(-1); \
+         const later = new Date(Date.parse(time) + 60000).toISOString(); \
+         cachewise.charts.add({ ...last, time: later, elapsed_seconds: 60 }); \
+         cachewise.charts.update(); })()",
+    );
+    browser.until(
+        "it is in the list of marks",
+        "document.querySelector('#marks li[data-kind=long]')?.textContent.includes('suspended')",
+    );
+}
+
+/// The button saves the shown rows as CSV, with the names of the fields.
+pub fn csv_button_saves_the_shown_rows() {
+    let Some(mut browser) = browser() else { return };
+    let site = Site::new(&["--interval", "0.2"]);
+    log_in(&mut browser, &base(&site));
+    browser.until("points come", POINTS);
+    browser.click("#tab-devices");
+    browser.until(
+        "there are rows",
+        "cachewise.tables.devices.sorted().length > 0",
+    );
+    browser.value(
+        "(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { \
+         blob.text().then((text) => { globalThis.saved = text; }); return make.call(URL, blob); }; })()",
+    );
+    browser.click("#save");
+    let saved = browser.until("it is saved", "globalThis.saved");
+    let saved = saved.as_str().expect("text");
+    let head = saved.lines().next().unwrap_or_default();
+    assert!(
+        head.split(',').any(|id| id == "device_read_bytes"),
+        "ids of fields: {head}"
+    );
+    assert!(saved.lines().count() > 1, "a line a row: {saved}");
 }
 
 /// Every module that a script of the page imports is served.

@@ -26,7 +26,6 @@ use cachewise_cli::child::{not_started, status_of};
 use cachewise_cli::output::{Stream, explain, tell};
 use cachewise_cli::sinks::Sinks;
 use counted::{counted, followed};
-pub use show::COLUMNS;
 use show::{members, rates, text};
 use simulated::simulated;
 
@@ -102,8 +101,9 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
         }
         (None, None) => bail!("nothing to run: add a command, as in `cachewise cpu run -- ls`"),
     };
-    let told = write(sinks, |style| CommandOutput {
-        text: text(&usage, style),
+    let columns = arguments.columns.as_ref();
+    let told = write(sinks, columns, |style| CommandOutput {
+        text: text(&usage, columns, style),
         sheet: rates(&usage.rates),
         members: members(&usage),
     });

@@ -4,75 +4,13 @@ use std::fmt::Write;
 
 use cachewise_cpu::program::sampling::{Samples, Tally, Unit};
 use cachewise_cpu::program::{CostLocation, Rate};
-use cachewise_model::{Exit, Missing, Reason};
+use cachewise_model::{Datum, Exit, Missing, Reason};
 use cachewise_units::{Bytes, Ratio};
-use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
+use cachewise_view::{Sheet, SheetCell, SheetColumns, Style};
 use serde_json::{Map, Value as Json, json};
 
+use super::super::columns::{RUN, RUN_COUNTED, RUN_LINES, RUN_TIMED};
 use super::{How, Lines, Usage};
-
-/// A row is a cache.
-pub const COLUMNS: [SheetColumn; 4] = [
-    SheetColumn::new("cache", "CACHE", false, "The cache, or branches"),
-    SheetColumn::new("accesses", "ACCESSES", true, "Number of accesses"),
-    SheetColumn::new("misses", "MISSES", true, "Number of misses"),
-    SheetColumn::new("miss_ratio", "MISS%", true, "Misses over accesses"),
-];
-
-const SHARE: (&str, &str) = ("share_ratio", "SHARE");
-const FUNCTION: SheetColumn = SheetColumn::new("function", "FUNCTION", false, "The function");
-const FILE: SheetColumn = SheetColumn::new("file", "", false, "The file");
-const LINE: SheetColumn = SheetColumn::new("line", "", true, "The line");
-const OBJECT: SheetColumn = SheetColumn::new("object", "OBJECT", false, "The program or library");
-
-/// A row is a line of source; in JSON only.
-const LINES: [SheetColumn; 9] = [
-    SheetColumn::new(
-        "misses",
-        "MISSES",
-        true,
-        "Data accesses that missed the first level",
-    ),
-    SheetColumn::new(SHARE.0, SHARE.1, true, "Share of all misses of the program"),
-    SheetColumn::new("reads", "READS", true, "Reads of data"),
-    SheetColumn::new(
-        "read_miss_ratio",
-        "READ-MISS%",
-        true,
-        "Reads that missed the first level, over reads",
-    ),
-    SheetColumn::new(
-        "wasted_bytes",
-        "WASTED",
-        true,
-        "Bytes that were fetched into the first level and evicted unused",
-    ),
-    FUNCTION,
-    FILE,
-    LINE,
-    OBJECT,
-];
-
-/// A row is a sampled line of source; the first column counts the event.
-const fn sampled(first: SheetColumn) -> [SheetColumn; 7] {
-    let samples = SheetColumn::new("samples", "SAMPLES", true, "Samples on the line");
-    let share = SheetColumn::new(SHARE.0, SHARE.1, true, "Share of all samples");
-    [first, samples, share, FUNCTION, FILE, LINE, OBJECT]
-}
-
-const COUNTED: [SheetColumn; 7] = sampled(SheetColumn::new(
-    "events",
-    "EVENTS",
-    true,
-    "Sampled events: samples times the period",
-));
-
-const TIMED: [SheetColumn; 7] = sampled(SheetColumn::new(
-    "cpu_seconds",
-    "CPU TIME",
-    true,
-    "CPU time: samples times the period",
-));
 
 const NO_COUNT: Missing = Missing::NotOffered(Reason::SeeNotes);
 const NO_DEBUG: Missing = Missing::Unknown(Reason::NoDebugInformation);
@@ -81,22 +19,18 @@ const NO_ACCESS: Missing = Missing::NotOffered(Reason::NoAccesses);
 
 fn ratio(part: u64, whole: u64) -> SheetCell {
     SheetCell::or_missing(Ratio::of(part, whole), NO_ACCESS, |ratio| {
-        SheetCell::number(ratio.get(), ratio.to_string())
+        SheetCell::ratio(ratio)
     })
 }
 
-fn number(count: u64) -> SheetCell {
-    SheetCell::number(count, count.to_string())
-}
-
 pub(super) fn rates(rates: &[Rate]) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&RUN);
     for rate in rates {
         let mut row = vec![SheetCell::text(rate.name)];
         row.extend(match &rate.counts {
             Ok((accesses, misses)) => [
-                number(*accesses),
-                number(*misses),
+                SheetCell::count(*accesses),
+                SheetCell::count(*misses),
                 ratio(*misses, *accesses),
             ],
             Err(_) => [(); 3].map(|()| SheetCell::missing(NO_COUNT)),
@@ -118,22 +52,24 @@ fn place_cells<C>(place: &CostLocation<C>) -> [SheetCell; 4] {
             SheetCell::text(name.clone())
         }),
         SheetCell::or_missing(line, NO_DEBUG, |(file, _)| SheetCell::text(file.clone())),
-        SheetCell::or_missing(line, NO_DEBUG, |(_, line)| number((*line).into())),
-        SheetCell::number(place.object.clone(), at),
+        SheetCell::or_missing(line, NO_DEBUG, |(_, line)| {
+            SheetCell::of(&Datum::Id((*line).into()))
+        }),
+        SheetCell::with_text(place.object.clone(), at),
     ]
 }
 
 /// Lines by the misses that callgrind counted there.
 fn simulated_lines(places: &[CostLocation], misses: u64) -> Sheet {
-    let mut sheet = Sheet::new(&LINES);
+    let mut sheet = Sheet::new(&RUN_LINES);
     for place in places {
         let costs = &place.costs;
         let mut row = vec![
-            number(costs.misses()),
+            SheetCell::count(costs.misses()),
             ratio(costs.misses(), misses),
-            number(costs.reads()),
+            SheetCell::count(costs.reads()),
             ratio(costs.read_misses(), costs.reads()),
-            SheetCell::number(costs.wasted(), Bytes(costs.wasted()).to_string()),
+            SheetCell::bytes(Bytes(costs.wasted())),
         ];
         row.extend(place_cells(place));
         sheet.rows.push(row);
@@ -145,20 +81,20 @@ fn simulated_lines(places: &[CostLocation], misses: u64) -> Sheet {
 fn sampled_lines(places: &[CostLocation<Tally>], samples: &Samples) -> Sheet {
     let unit = samples.event.unit;
     let mut sheet = Sheet::new(match unit {
-        Unit::Times => &COUNTED,
-        Unit::Nanoseconds => &TIMED,
+        Unit::Times => &RUN_COUNTED,
+        Unit::Nanoseconds => &RUN_TIMED,
     });
     for place in places {
         let tally = place.costs;
         let mut row = vec![
             match unit {
-                Unit::Times => number(tally.events),
+                Unit::Times => SheetCell::count(tally.events),
                 Unit::Nanoseconds => {
                     let seconds = seconds(tally.events);
-                    SheetCell::number(seconds, format!("{seconds:.3} s"))
+                    SheetCell::seconds(seconds)
                 }
             },
-            number(tally.samples),
+            SheetCell::count(tally.samples),
             ratio(tally.samples, samples.taken.samples),
         ];
         row.extend(place_cells(place));
@@ -171,7 +107,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-pub(super) fn text(usage: &Usage, style: Style) -> String {
+pub(super) fn text(usage: &Usage, columns: Option<&SheetColumns>, style: Style) -> String {
     let mut text = String::new();
     let end = match usage.exit {
         Exit::Running => "still running".to_owned(),
@@ -182,18 +118,31 @@ pub(super) fn text(usage: &Usage, style: Style) -> String {
     let _ = writeln!(text, "{}\n{end}", style.bold(&usage.head));
     // Of counters that are not there the notes say all there is to say.
     if usage.how != How::Kernel {
-        let _ = write!(text, "\n{}", rates(&usage.rates).table(style));
+        let _ = write!(
+            text,
+            "\n{}",
+            rates(&usage.rates).chosen(columns).table(style)
+        );
     }
     match &usage.lines {
-        Lines::Simulated { places, misses } if !places.is_empty() => {
-            text += "\nwhere data was missed\n";
-            text += &simulated_lines(places, *misses).table(style);
+        Lines::Simulated { places, misses } => {
+            let lines = simulated_lines(places, *misses).chosen(columns);
+            if lines.is_shown() {
+                let _ = write!(text, "\nwhere data was missed\n{}", lines.table(style));
+            }
         }
-        Lines::Sampled { places, samples } if !places.is_empty() => {
-            let _ = writeln!(text, "\n{}, by line", samples.event.what);
-            text += &sampled_lines(places, samples).table(style);
+        Lines::Sampled { places, samples } => {
+            let lines = sampled_lines(places, samples).chosen(columns);
+            if lines.is_shown() {
+                let _ = write!(
+                    text,
+                    "\n{}, by line\n{}",
+                    samples.event.what,
+                    lines.table(style)
+                );
+            }
         }
-        _ => {}
+        Lines::None => {}
     }
     text.push('\n');
     for note in &usage.notes {

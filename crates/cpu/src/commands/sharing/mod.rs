@@ -31,7 +31,6 @@ use cachewise_cli::output::{NO, Stream, tell};
 use cachewise_cli::signals;
 use cachewise_cli::sinks::Sinks;
 use runs::Runner;
-pub use show::COLUMNS;
 
 /// Lines of most machines, where sysfs does not tell.
 const USUAL_LINE: u64 = 64;
@@ -128,8 +127,9 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
     }
     sharing.notes.extend(quota.note());
     let found = verdict(&sharing.proofs) == Answer::Found;
-    write(sinks, |style| CommandOutput {
-        text: show::text(&sharing, style),
+    let columns = arguments.columns.as_ref();
+    write(sinks, columns, |style| CommandOutput {
+        text: show::text(&sharing, columns, style),
         sheet: show::proofs(&sharing),
         members: show::members(&sharing),
     })?;

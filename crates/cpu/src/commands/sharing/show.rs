@@ -4,139 +4,20 @@ use std::fmt::Write;
 
 use cachewise_cpu::measure::estimate::Estimate;
 use cachewise_cpu::sharing::{Answer, Arm, Cpus, Heap, PADDED_HEAP, Proof, costs, verdict};
-use cachewise_model::{Missing, Reason};
+use cachewise_model::{Datum, Missing, Reason};
 use cachewise_units::escaped;
-use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
+use cachewise_view::{Sheet, SheetCell, SheetColumns, Style};
 use serde_json::{Map, Value as Json, json};
 
+use super::super::columns::{SHARING, SHARING_RUNS, SHARING_TOUCHES};
 use super::{Sharing, Touched};
-
-/// A row is a proof.
-pub const COLUMNS: [SheetColumn; 6] = [
-    SheetColumn::new("proof", "PROOF", false, "Method of the proof"),
-    SheetColumn::new(
-        "answer",
-        "ANSWER",
-        false,
-        "Answer of the proof: found, mixed (with true sharing), not_found or unknown",
-    ),
-    SheetColumn::new(
-        "ratio",
-        "TIMES",
-        true,
-        "Ratio of CPU times: all CPUs over one; plain over padded heap, on all CPUs over on one",
-    ),
-    SheetColumn::new(
-        "ratio_low",
-        "TIMES FROM",
-        true,
-        "Lower quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "ratio_high",
-        "TIMES TO",
-        true,
-        "Upper quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "says",
-        "WHICH SAYS",
-        false,
-        "Evidence, or the reason why the answer is unknown",
-    ),
-];
-
-/// A row is a variant of the run; in JSON and text.
-const RUNS: [SheetColumn; 9] = [
-    SheetColumn::new("cpus", "CPUS", false, "One CPU, or all permitted ones"),
-    SheetColumn::new(
-        "heap",
-        "HEAP",
-        false,
-        "Plain, or padded: each object in its own cache lines",
-    ),
-    SheetColumn::new(
-        "cpu_seconds",
-        "CPU TIME",
-        true,
-        "CPU time: median of the rounds",
-    ),
-    SheetColumn::new(
-        "cpu_low_seconds",
-        "CPU FROM",
-        true,
-        "Lower quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "cpu_high_seconds",
-        "CPU TO",
-        true,
-        "Upper quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "wall_seconds",
-        "WALL TIME",
-        true,
-        "Time from start to end: median of the rounds",
-    ),
-    SheetColumn::new(
-        "wall_low_seconds",
-        "WALL FROM",
-        true,
-        "Lower quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "wall_high_seconds",
-        "WALL TO",
-        true,
-        "Upper quartile of the rounds",
-    ),
-    SheetColumn::new(
-        "at_once",
-        "AT ONCE",
-        true,
-        "Number of CPUs in use at the same time, on average",
-    ),
-];
-
-/// A row is the accesses of a thread to bytes of a line; in JSON and text.
-const TOUCHES: [SheetColumn; 8] = [
-    SheetColumn::new(
-        "line_address",
-        "LINE",
-        false,
-        "The address of the line's first byte",
-    ),
-    SheetColumn::new(
-        "offset",
-        "BYTE",
-        true,
-        "Offset of the first byte in the line",
-    ),
-    SheetColumn::new("bytes", "BYTES", true, "Number of bytes"),
-    SheetColumn::new("thread", "THREAD", true, "The thread's id"),
-    SheetColumn::new("name", "THREAD-NAME", false, "The thread's name"),
-    SheetColumn::new(
-        "writes",
-        "WRITES",
-        true,
-        "Number of observed writes, including accesses that read and write",
-    ),
-    SheetColumn::new(
-        "reads",
-        "READS",
-        true,
-        "Number of observed reads without a write",
-    ),
-    SheetColumn::new("by", "SEEN BY", false, "Proof that observed it"),
-];
 
 const NO_RATIO: Missing = Missing::NotOffered(Reason::NothingCompared);
 const NO_NAME: Missing = Missing::Unknown(Reason::EndedUnnamed);
 
 /// A row for each proof.
 pub fn proofs(sharing: &Sharing) -> Sheet {
-    let mut sheet = Sheet::new(&COLUMNS);
+    let mut sheet = Sheet::new(&SHARING);
     for Proof {
         name,
         answer,
@@ -146,12 +27,12 @@ pub fn proofs(sharing: &Sharing) -> Sheet {
     {
         let of = |part: fn(&Estimate) -> f64| {
             SheetCell::or_missing(ratio.as_ref(), NO_RATIO, |ratio| {
-                SheetCell::number(rounded(part(ratio)), format!("{:.2}", part(ratio)))
+                SheetCell::factor(rounded(part(ratio)))
             })
         };
         sheet.rows.push(vec![
             SheetCell::text(*name),
-            SheetCell::number(answer.id(), words(*answer)),
+            SheetCell::with_text(answer.id(), words(*answer)),
             of(|ratio| ratio.value),
             of(|ratio| ratio.low),
             of(|ratio| ratio.high),
@@ -176,7 +57,7 @@ fn rounded(figure: f64) -> f64 {
 }
 
 fn runs(sharing: &Sharing) -> Sheet {
-    let mut sheet = Sheet::new(&RUNS);
+    let mut sheet = Sheet::new(&SHARING_RUNS);
     for arm in Arm::ALL {
         let Some([cpu, wall, at_once]) = sharing.runs.figures_of(arm) else {
             continue;
@@ -191,23 +72,17 @@ fn runs(sharing: &Sharing) -> Sheet {
         };
         let mut row = vec![SheetCell::text(cpus), SheetCell::text(heap)];
         for Estimate { value, low, high } in [cpu, wall] {
-            row.extend(
-                [value, low, high]
-                    .map(|seconds| SheetCell::number(rounded(seconds), format!("{seconds:.3} s"))),
-            );
+            row.extend([value, low, high].map(|seconds| SheetCell::seconds(rounded(seconds))));
         }
-        row.push(SheetCell::number(
-            rounded(at_once.value),
-            format!("{:.2}", at_once.value),
-        ));
+        row.push(SheetCell::factor(rounded(at_once.value)));
         sheet.rows.push(row);
     }
     sheet
 }
 
 fn touches(touched: &[Touched]) -> Sheet {
-    let mut sheet = Sheet::new(&TOUCHES);
-    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let mut sheet = Sheet::new(&SHARING_TOUCHES);
+    let number = SheetCell::count;
     for Touched {
         line,
         touch,
@@ -219,7 +94,7 @@ fn touches(touched: &[Touched]) -> Sheet {
             SheetCell::text(format!("{line:#x}")),
             number(touch.at - line),
             number(touch.len),
-            number(touch.thread.into()),
+            SheetCell::of(&Datum::Id(touch.thread.into())),
             SheetCell::or_missing(name.as_ref(), NO_NAME, |name| {
                 SheetCell::text(escaped(name))
             }),
@@ -267,7 +142,7 @@ fn advice(sharing: &Sharing) -> Option<&'static str> {
 }
 
 /// For people.
-pub fn text(sharing: &Sharing, style: Style) -> String {
+pub fn text(sharing: &Sharing, columns: Option<&SheetColumns>, style: Style) -> String {
     let mut text = String::new();
     let verdict = match verdict(&sharing.proofs) {
         Answer::Found => "found",
@@ -281,13 +156,14 @@ pub fn text(sharing: &Sharing, style: Style) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", style.bold(&sharing.head));
     let _ = writeln!(text, "false sharing: {}\n", style.bold(verdict));
-    text += &proofs(sharing).table(style);
-    let (runs, touches) = (runs(sharing), touches(&sharing.touches));
-    if !runs.rows.is_empty() {
+    text += &proofs(sharing).chosen(columns).table(style);
+    let runs = runs(sharing).chosen(columns);
+    let touches = touches(&sharing.touches).chosen(columns);
+    if runs.is_shown() {
         let _ = writeln!(text, "\n{} rounds", sharing.runs.rounds.len());
         text += &runs.table(style);
     }
-    if !touches.rows.is_empty() {
+    if touches.is_shown() {
         text += "\naccesses by thread\n";
         text += &touches.table(style);
     }

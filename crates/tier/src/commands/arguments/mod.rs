@@ -7,9 +7,13 @@ use std::path::PathBuf;
 
 use cachewise_cli::about::About;
 use cachewise_cli::arguments::Output;
+use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_tier::dev_cluster::DevClusterOptions;
 use cachewise_units::{Bytes, Period};
+use cachewise_view::SheetColumns;
 use clap::{Args, Parser, Subcommand};
+
+use super::columns;
 
 pub use cache::{CacheFlags, SettingFlags};
 pub use mount::Mount;
@@ -94,6 +98,9 @@ pub struct DevCluster {
     /// Stop after this time [default: until interrupted].
     #[arg(short, long, value_name = "TIME")]
     pub duration: Option<Period>,
+    /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise tier columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::DEV_CLUSTER]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -143,6 +150,9 @@ pub struct OnFiles {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub cache: CacheFlags,
+    /// Columns of the table of files and of CSV, comma-separated ids or headings; see `cachewise tier columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::FILES]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -161,6 +171,9 @@ pub struct TierStat {
     /// Mount point of `cachewise mount`.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise tier columns`.
+    #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::STAT]), hide_possible_values = true)]
+    pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
 }

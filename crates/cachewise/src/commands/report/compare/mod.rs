@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_cli::output::{Stream, is_broken_pipe};
 use cachewise_cli::sinks::Sinks;
 use cachewise_model::{FIELDS, Unit, field};
@@ -21,6 +22,7 @@ use cachewise_model::{FIELDS, Unit, field};
 use super::arguments::Report;
 use crate::comparison::{self, Change, Figure};
 use document::{ARM, FILE, ORDER, PROCESS, Subject, TOTALS};
+pub use show::COLUMNS as COMPARED_COLUMNS;
 use show::Comparison;
 use side::Side;
 
@@ -44,6 +46,9 @@ pub fn compare(arguments: &Report, old: &Path, new: &Path) -> Result<ExitCode> {
     sinks
         .iter()
         .try_for_each(|sink| show::check_format(sink.format))?;
+    let columns = arguments.columns.as_deref();
+    let columns = columns.map(|list| SheetColumnsParser(&[&show::COLUMNS]).parse(list));
+    let columns = columns.transpose().map_err(anyhow::Error::msg)?;
     let (old, new) = (Side::read(old)?, Side::read(new)?);
     if old.page_size() != new.page_size() {
         bail!(
@@ -66,6 +71,7 @@ pub fn compare(arguments: &Report, old: &Path, new: &Path) -> Result<ExitCode> {
         old,
         new,
         top: arguments.top,
+        columns,
     };
     match sinks.write(|sink| comparison.write(sink)) {
         Err(error) if !is_broken_pipe(&error) => Err(error),

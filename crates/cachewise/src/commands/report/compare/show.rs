@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use cachewise_cli::output::{Sink, printable};
 use cachewise_kstat::Kernel;
 use cachewise_model::{SCHEMA_VERSION, shell_quoted};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
+use cachewise_units::counted;
+use cachewise_view::{Format, SheetColumn, SheetColumns, Style};
 use serde_json::{Value as Json, json};
 
 use super::document::{ARM, FILE, ORDER, PROCESS, TOTALS};
@@ -22,7 +23,22 @@ pub struct Comparison {
     pub changes: Vec<Change>,
     /// Maximum files and processes in the table.
     pub top: usize,
+    /// The chosen columns of tables and of CSV.
+    pub columns: Option<SheetColumns>,
 }
+
+/// Columns of changes between two reports.
+pub const COLUMNS: [SheetColumn; 15] = comparison::columns("SUBJECT", "OLD", "NEW");
+
+/// Columns of tables where none were chosen.
+const USUAL: [&str; 6] = [
+    "field",
+    "old_mean",
+    "new_mean",
+    "change_factor",
+    "verdict",
+    "name",
+];
 
 /// Refuses a format that has no place for a comparison.
 ///
@@ -44,7 +60,9 @@ impl Comparison {
             Format::Table => self.text(sink.style),
             Format::Json => format!("{:#}\n", self.json()),
             Format::JsonLines => format!("{}\n", self.json()),
-            Format::Csv => comparison::csv(&self.changes)?,
+            Format::Csv => comparison::sheet(&self.changes, &COLUMNS)
+                .chosen(self.columns.as_ref())
+                .csv()?,
             Format::OpenMetrics => check_format(sink.format).map(|()| String::new())?,
         };
         sink.write_all(text.as_bytes())?;
@@ -57,16 +75,20 @@ impl Comparison {
     }
 
     fn text(&self, style: Style) -> String {
-        let titled =
-            |title: &str, sheet: &Sheet| format!("{}\n{}", style.bold(title), sheet.table(style));
+        let usual = SheetColumns::with_ids(&USUAL, &COLUMNS);
+        let columns = self.columns.as_ref().unwrap_or(&usual);
+        let titled = |title: &str, changes: &[&Change]| {
+            let sheet = comparison::sheet(changes.iter().copied(), &COLUMNS).chosen(Some(columns));
+            format!("{}\n{}", style.bold(title), sheet.table(style))
+        };
         let mut parts = vec![self.head(style)];
         let totals = self.of(TOTALS);
         if !totals.is_empty() {
-            parts.push(titled("totals", &sheet(&totals, usize::MAX)));
+            parts.push(titled("totals", &totals));
         }
         let arms = self.of(ARM);
         if !arms.is_empty() {
-            parts.push(titled("arms", &sheet(&arms, usize::MAX)));
+            parts.push(titled("arms", &arms));
         }
         for (kind, title) in [
             (FILE, "files, by bytes fetched"),
@@ -74,7 +96,7 @@ impl Comparison {
         ] {
             let changes = self.of(kind);
             if !changes.is_empty() {
-                parts.push(titled(title, &sheet(&changes, self.top)));
+                parts.push(titled(title, &first(&changes, self.top)));
             }
         }
         parts.join("\n")
@@ -107,11 +129,10 @@ impl Comparison {
                 true => String::new(),
                 false => format!(" of {}", words.join(" ")),
             };
-            let plural = if side.count() == 1 { "" } else { "s" };
             let line = format!(
-                "{title}: {}, {} report{plural}{command}",
+                "{title}: {}, {}{command}",
                 side.name,
-                side.count()
+                counted(side.count() as u64, "report")
             );
             lines.push(printable(&line));
         }
@@ -135,43 +156,15 @@ impl Comparison {
     }
 }
 
-/// A line for each change, of the first subjects.
-fn sheet(changes: &[&Change], subjects: usize) -> Sheet {
-    static COLUMNS: [SheetColumn; 6] = [
-        SheetColumn::new("field", "FIGURE", false, "The compared figure"),
-        SheetColumn::new("old", "OLD", true, "Its mean before"),
-        SheetColumn::new("new", "NEW", true, "Its mean after"),
-        SheetColumn::new(
-            "ratio",
-            "RATIO",
-            true,
-            "The latter as a multiple of the former",
-        ),
-        SheetColumn::new(
-            "verdict",
-            "CHANGE",
-            false,
-            "Interval and certainty of the change",
-        ),
-        SheetColumn::new("name", "SUBJECT", false, "The file or process"),
-    ];
-    let mut sheet = Sheet::new(&COLUMNS);
+/// The changes of the first subjects.
+fn first<'a>(changes: &[&'a Change], subjects: usize) -> Vec<&'a Change> {
     let mut names: Vec<&str> = Vec::new();
-    for change in changes {
+    let changes = changes.iter().copied();
+    let first = changes.take_while(|change| {
         if !names.contains(&change.name.as_str()) {
             names.push(&change.name);
         }
-        if names.len() > subjects {
-            break;
-        }
-        sheet.rows.push(vec![
-            SheetCell::text(change.figure.words()),
-            SheetCell::text(change.old_text()),
-            SheetCell::text(change.new_text()),
-            SheetCell::text(change.factor_text()),
-            SheetCell::text(change.compared.verdict.clone()),
-            SheetCell::text(change.name.clone()),
-        ]);
-    }
-    sheet
+        names.len() <= subjects
+    });
+    first.collect()
 }
