@@ -39,6 +39,7 @@ mod run_command;
 mod run_evictions;
 mod run_follow;
 mod serve;
+mod shield;
 mod size;
 mod stacks;
 mod stat;
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         run_evictions,
         run_follow,
         serve,
+        shield,
         size,
         stacks,
         stat,

@@ -38,6 +38,9 @@ const RESIDENT: Bytes = Bytes(24 << 20);
 /// A program that has not touched a block for this long has gone away from it.
 const LEFT: Duration = Duration::from_millis(250);
 
+/// Nice value of the thread.
+const PRIORITY: i32 = -10;
+
 /// Files that are kept open at most.
 const OPEN: usize = 256;
 
@@ -130,6 +133,9 @@ impl Dropping {
         let ending = Arc::new(Ending::default());
         let shared = Arc::clone(&ending);
         let thread = cachewise_sys::start_thread("shield", move || {
+            // A late drop is none: the pages have evicted others by then. Without the right to it, it works as well where
+            // CPUs are free.
+            let _ = rustix::process::setpriority_process(None, PRIORITY);
             Dropper::new(shield, kernel, writes).run(&shared)
         })
         .context("cannot start the thread that drops pages")?;
