@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root("drops::several_threads", several_threads),
         needs_root("drops::many_small_files", many_small_files),
         needs_root("drops::a_deleted_file", a_deleted_file),
+        needs_root("drops::every_stream_with_auto", every_stream),
         needs_root("keeps::resident_pages_stay", resident_pages_stay),
         needs_root("keeps::pages_that_others_use_stay", used_by_others_stay),
         needs_root("keeps::a_second_pass_stops_the_dropping", second_pass_stops),
@@ -473,4 +474,40 @@ fn nothing_is_left() {
     // The reader runs on.
     reader.read();
     reader.end();
+}
+
+fn every_stream() {
+    let shielded = Shielded::new();
+    let file = shielded.scratch.file("file", 64 * MIB);
+    let small = shielded.scratch.file("small", 8 * MIB);
+    let mut shield = Started::of(&mut shielded.command(&["--auto", "--stream", "16M", "-n", "0"]));
+    shield.until_thread("shield");
+    let read = |path: &Path| {
+        let mut command = Command::new("cat");
+        Ended::of(command.arg(path).stdout(Stdio::null())).expect(0, "it is read");
+    };
+    undisturbed(|| {
+        evict(&file);
+        evict(&small);
+        read(&small);
+        read(&file);
+        until("the stream is dropped", || {
+            (resident(&file) <= 25 * MIB / page_size()).then_some(())
+        });
+        let kept = resident(&small);
+        (kept == 8 * MIB / page_size()).then_some(())
+    });
+    // Used again soon, by another process: it is no stream.
+    for _ in 0..3 {
+        read(&file);
+    }
+    let all = 64 * MIB / page_size();
+    assert!(resident(&file) > all / 2, "it stays from then on");
+    shield.signal(Signal::INT);
+    shield.wait().expect(130, "Ctrl-C ends it");
+    let result = shielded.read();
+    assert!(
+        result["needed_by_others_pages"].as_u64() > Some(0),
+        "pages that it should not have dropped are shown"
+    );
 }

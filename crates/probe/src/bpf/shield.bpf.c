@@ -231,20 +231,13 @@ static __always_inline void announce(u64 mapping, u64 number, u64 pages)
 		__sync_fetch_and_add(&totals.lost, 1);
 }
 
-/* The program has come back to pages that were dropped. */
-static __noinline int comes_back(u64 mapping, struct shield_block *block, u64 pages)
+/* Dropped pages are used again: would they still be resident? A file of which many are is not dropped any more. */
+static __noinline int comes_back(struct shield_file *file, struct shield_block *block, u64 pages)
 {
-	struct shield_file *file = bpf_map_lookup_elem(&files, &mapping);
-
-	if (!file)
-		return 0;
-	__sync_fetch_and_add(&file->returned, pages);
-	__sync_fetch_and_add(&totals.returned, pages);
 	/* without the shield they would have been evicted in between, by what the program itself inserted */
-	if (!file->room || totals.inserted - block->dropped_at > file->room)
+	if (!file || !block || !file->room || totals.inserted - block->dropped_at > file->room)
 		return 0;
 	__sync_fetch_and_add(&file->near, pages);
-	__sync_fetch_and_add(&totals.near, pages);
 	/* more than single pages, as the index of a database has: a second pass */
 	if (file->near >= 64 && file->near * 32 >= file->dropped)
 		file->stopped = 1;
@@ -254,7 +247,8 @@ static __noinline int comes_back(u64 mapping, struct shield_block *block, u64 pa
 /* Pages first..=last of a block have been passed. */
 static __noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last)
 {
-	u64 back = 0, fresh = 0, ahead = 0;
+	u64 back = 0, fresh = 0, ahead = 0, mapping;
+	struct shield_file *file;
 	int near;
 
 	if (!block || !key)
@@ -268,7 +262,14 @@ static __noinline int pass_block(struct shield_block *block, struct shield_key *
 		ahead |= block->ours[i] & ~block->passed[i];
 	}
 	if (back) {
-		near = comes_back(key->mapping, block, back);
+		mapping = key->mapping;
+		file = bpf_map_lookup_elem(&files, &mapping);
+		near = comes_back(file, block, back);
+		__sync_fetch_and_add(&totals.returned, back);
+		if (near)
+			__sync_fetch_and_add(&totals.near, back);
+		if (file)
+			__sync_fetch_and_add(&file->returned, back);
 		for (int i = 0; i < WORDS; i++) {
 			u64 mask = mask_of(i, first, last) & block->gone[i];
 
@@ -473,8 +474,10 @@ static __always_inline int others_insert(u64 mapping, u64 index, u32 pages)
 			__sync_fetch_and_and(&block->gone[i], ~mask);
 		}
 	}
-	if (needed)
+	if (needed) {
 		__sync_fetch_and_add(&totals.needed, needed);
+		comes_back(bpf_map_lookup_elem(&files, &mapping), block, needed);
+	}
 	return 0;
 }
 
@@ -482,7 +485,7 @@ SEC("raw_tp/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_insert, u64 folio)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, pages, first, last;
-	u64 mapping, index, inode, flags;
+	u64 mapping, index, inode, flags, held = 0;
 	struct shield_block *block;
 	struct shield_file *file;
 	struct shield_key key = {};
@@ -524,8 +527,14 @@ int BPF_PROG(on_insert, u64 folio)
 	block = block_of(&key, file->epoch, tgid);
 	if (!block)
 		goto untracked;
-	if (config.whole_machine && block->tgid != tgid)
-		return others_insert(mapping, index, pages);
+	if (config.whole_machine && block->tgid != tgid) {
+		others_insert(mapping, index, pages);
+		for (int i = 0; i < WORDS; i++)
+			held |= block->ours[i];
+		if (held)
+			return 0;
+		block->tgid = tgid;
+	}
 	first = index & (BLOCK_PAGES - 1);
 	last = first + pages - 1;
 	for (int i = 0; i < WORDS; i++) {

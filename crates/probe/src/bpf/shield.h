@@ -23,12 +23,12 @@ struct shield_file {
 	u32 device, generation;
 	u64 magic;
 	u32 epoch;   /* differs from that of an earlier file at the same address */
-	u32 stopped; /* the program came back to it: its pages are not dropped any more */
+	u32 stopped; /* dropped pages are used again: its pages are not dropped any more */
 	u32 pid, tgid; /* of the process that inserted its first page: as the owner sees it, and the kernel's own number */
 	u64 next, run;	   /* whole_machine: the page that follows the latest insert, and the pages inserted in turn */
 	u64 inserted, dropped;
 	u64 returned; /* dropped pages that the program used again */
-	u64 near;     /* of these, those that would still have been resident without the shield */
+	u64 near;     /* dropped pages that were used again, by any process, and would still have been resident */
 	u64 room;     /* pages that would stay in memory at most; 0: not known so far */
 };
 
