@@ -1,4 +1,4 @@
-//! What `shield` saves and costs: a hot set that is read at random beside a scan, in one memory group.
+//! Pages that `shield` saves, and its cost: a hot set is read at random beside a scan, in one memory group.
 //!
 //! `cargo bench -p cachewise --bench shield [-- --check]`, as root; `--check` fails where a goal is missed.
 //!

@@ -1,4 +1,4 @@
-//! The shield: the pages that programs bring into the page cache, which of them they have passed, and who else used them.
+//! The shield: the pages that programs insert into the page cache, which of them they have passed, and who else used them.
 //!
 //! It notes and decides; the caller drops the pages. [`Shield::wait`] returns when programs have gone through some more
 //! pages, [`Shield::passed`] says in which blocks, and [`Shield::decide`] which folios of a block can be dropped by the
@@ -13,10 +13,12 @@
 //! 13 MiB of kernel memory; 0.2 to 0.5 us for each insertion of a folio and each read of the programs. Of other programs
 //! each event costs some 50 ns, and 0.3 us if it is of a file that a shielded program reads too.
 
+mod decision;
+mod records;
 mod skeleton;
 
 use std::io::Read as _;
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -32,6 +34,9 @@ use crate::record::Raw;
 use crate::ring::Ring;
 use crate::table::each;
 
+pub use decision::{BLOCK_PAGES, Block, Decision, Kept, PageSet};
+pub use records::{Noted, ShieldedFile, Totals};
+use records::{parse_block, parse_file, parse_noted};
 use skeleton::{ShieldSkel, ShieldSkelBuilder, types};
 
 /// The event without which there is no shield.
@@ -40,17 +45,12 @@ const USES: &str = "mm_filemap_get_pages";
 /// Records of one [`Shield::passed`] at most.
 const BATCH: usize = 4096;
 
-/// Pages of a block, which holds whole folios.
-pub const BLOCK_PAGES: u64 = 512;
-
-const WORDS: usize = BLOCK_PAGES as usize / 64;
-
 /// The shielded programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// These processes, those under them, and what they start.
     pub pids: Vec<u32>,
-    /// What this process starts from now on.
+    /// Processes that this process starts from now on.
     pub children: bool,
     /// The tasks under this control group, instead.
     pub cgroup: Option<CgroupFilter>,
@@ -59,202 +59,6 @@ pub struct Options {
     /// All tasks, instead, each process for itself: pages of a file are noted from when a process has inserted this many
     /// one after the other.
     pub streams_from: Option<Pages>,
-}
-
-/// A block of a file: pages `block * BLOCK_PAGES` and those that follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Block {
-    /// The file, by the address of its mapping in the kernel.
-    pub mapping: u64,
-    /// The number of the block in the file.
-    pub number: u64,
-}
-
-impl Block {
-    /// The first page of the block in its file.
-    #[must_use]
-    pub fn first_page(self) -> u64 {
-        self.number * BLOCK_PAGES
-    }
-}
-
-/// A bit for each page of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageSet([u64; WORDS]);
-
-impl PageSet {
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    /// Their number.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
-    }
-
-    /// Runs of pages, each with its first page and its length, in ascending order.
-    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
-        let has = |page: u64| {
-            let word = self.0.get((page / 64) as usize);
-            word.is_some_and(|word| word >> (page % 64) & 1 == 1)
-        };
-        let mut page = 0;
-        std::iter::from_fn(move || {
-            while page < BLOCK_PAGES && !has(page) {
-                page += 1;
-            }
-            let first = page;
-            while has(page) {
-                page += 1;
-            }
-            (page > first).then_some((first, page - first))
-        })
-    }
-
-    fn with_both(&self, other: &PageSet) -> PageSet {
-        PageSet(std::array::from_fn(|word| self.0[word] & other.0[word]))
-    }
-}
-
-/// Why a resident page that a shielded program inserted stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kept {
-    /// Another process has used it.
-    Other,
-    /// The program came back to it, or to its file.
-    Again,
-    /// The program has not used it so far.
-    Ahead,
-    /// The program wrote it.
-    Written,
-    /// It is dirty.
-    Dirty,
-    /// It is under writeback.
-    Writeback,
-    /// The kernel has it locked, as while it is read.
-    Locked,
-    /// A process has it locked in memory.
-    Mlocked,
-    /// It is mapped.
-    Mapped,
-    /// The kernel uses it.
-    InUse,
-    /// It shares a folio with a page that was resident before.
-    Mixed,
-}
-
-impl Kept {
-    /// In the order of `enum shield_reason`.
-    pub const ALL: [Kept; 11] = [
-        Kept::Other,
-        Kept::Again,
-        Kept::Ahead,
-        Kept::Written,
-        Kept::Dirty,
-        Kept::Writeback,
-        Kept::Locked,
-        Kept::Mlocked,
-        Kept::Mapped,
-        Kept::InUse,
-        Kept::Mixed,
-    ];
-}
-
-/// What to do with a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Decision {
-    /// The file of this block is not known any more.
-    pub is_gone: bool,
-    /// Pages to drop: whole folios.
-    pub drop: PageSet,
-    /// Pages to write back, if written pages are to be dropped.
-    pub write: PageSet,
-    kept: [u32; Kept::ALL.len()],
-}
-
-impl Decision {
-    /// Resident pages that stay for this reason.
-    #[must_use]
-    pub fn kept(&self, reason: Kept) -> u64 {
-        self.kept[reason as usize].into()
-    }
-
-    /// Resident pages that stay.
-    #[must_use]
-    pub fn all_kept(&self) -> u64 {
-        self.kept.iter().map(|pages| u64::from(*pages)).sum()
-    }
-}
-
-/// What is known of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Noted {
-    /// The block.
-    pub block: Block,
-    /// Resident pages that the program inserted.
-    pub ours: u64,
-    /// Of these, those that it has passed.
-    pub passed: u64,
-    /// When the program used it last, on the monotonic clock; `None`: not so far.
-    pub touched: Option<Duration>,
-    /// All pages that were inserted until pages of it were dropped last.
-    pub dropped_at: u64,
-}
-
-/// A file that a shielded program inserts pages into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShieldedFile {
-    /// Inode number.
-    pub inode: u64,
-    /// Generation of the inode.
-    pub generation: u32,
-    /// Major and minor number of its file system's device.
-    pub device: (u32, u32),
-    /// statfs(2) magic number of its file system.
-    pub magic: u64,
-    /// The process that inserted its first page; `None`: it has no id here.
-    pub pid: Option<u32>,
-    /// The program came back to it: its pages are not dropped any more.
-    pub is_stopped: bool,
-    /// Inserted pages.
-    pub inserted: Pages,
-    /// Dropped pages.
-    pub dropped: Pages,
-    /// Dropped pages that the program used again.
-    pub returned: Pages,
-}
-
-/// Sums over all files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
-    /// Pages that the programs inserted into regular files.
-    pub inserted: Pages,
-    /// Pages that this process dropped.
-    pub dropped: Pages,
-    /// Pages that were reclaimed, or cut off, before they could be dropped.
-    pub left: Pages,
-    /// Dropped pages that the programs used again.
-    pub returned: Pages,
-    /// Of these, those that would still have been resident.
-    pub returned_near: Pages,
-    /// Dropped pages that other processes inserted again.
-    pub needed: Pages,
-    /// Pages that were not noted because a table was full; they are not dropped.
-    pub untracked: Pages,
-    /// Pages of files on FUSE, which are not opened and so not dropped.
-    pub never_open: Pages,
-}
-
-impl Totals {
-    /// Noted pages that are resident.
-    #[must_use]
-    pub fn resident(&self) -> Pages {
-        let away = self.dropped.0 + self.left.0 + self.untracked.0 + self.never_open.0;
-        Pages(self.inserted.0.saturating_sub(away))
-    }
 }
 
 /// The attached programs. Dropping it removes everything from the kernel.
@@ -359,7 +163,7 @@ impl Shield {
         }
     }
 
-    /// Says how many pages could stay in memory at most, for a file: its dropped pages that are used again within so many
+    /// Says how many pages could stay in memory at most, for a file: its dropped pages that are used again within as many
     /// insertions would still have been resident. A file of which many pages come back so is not dropped any more; without
     /// this call none is.
     ///
@@ -451,26 +255,9 @@ impl Shield {
     pub fn blocks(&self) -> Result<Vec<Noted>, Error> {
         let mut all = Vec::new();
         each(&self.skeleton.maps.blocks, |key, value| {
-            let raw = Raw::new(
-                value,
-                "block of the shield",
-                size_of::<types::shield_block>(),
-            )?;
-            let set =
-                |offset: usize| PageSet(std::array::from_fn(|word| raw.u64(offset + 8 * word)));
-            let ours = set(offset_of!(types::shield_block, ours));
-            let passed = set(offset_of!(types::shield_block, passed));
-            let touched = raw.u64(offset_of!(types::shield_block, touched));
-            let Some(block) = parse_block(key) else {
-                return Ok(());
-            };
-            all.push(Noted {
-                block,
-                ours: ours.count(),
-                passed: ours.with_both(&passed).count(),
-                touched: (touched > 0).then(|| Duration::from_nanos(touched)),
-                dropped_at: raw.u64(offset_of!(types::shield_block, dropped_at)),
-            });
+            if let Some(block) = parse_block(key) {
+                all.push(parse_noted(block, value)?);
+            }
             Ok(())
         })?;
         Ok(all)
@@ -519,6 +306,7 @@ impl Shield {
         let totals = &self.bss()?.totals;
         Ok(Totals {
             inserted: Pages(totals.inserted),
+            noted: Pages(totals.noted),
             dropped: Pages(totals.dropped),
             left: Pages(totals.left),
             returned: Pages(totals.returned),
@@ -576,75 +364,9 @@ fn run(program: &ProgramMut<'_>, operation: &'static str) -> Result<u32, Error> 
     }
 }
 
-fn parse_block(bytes: &[u8]) -> Option<Block> {
-    let raw = Raw::new(bytes, "key of a block", size_of::<types::shield_key>()).ok()?;
-    Some(Block {
-        mapping: raw.u64(offset_of!(types::shield_key, mapping)),
-        number: raw.u64(offset_of!(types::shield_key, block)),
-    })
-}
-
-fn parse_file(bytes: &[u8]) -> Result<ShieldedFile, Error> {
-    let raw = Raw::new(bytes, "file of the shield", size_of::<types::shield_file>())?;
-    let pages = |offset| Pages(raw.u64(offset));
-    // As the kernel keeps it: twenty bits of it are the minor number.
-    let device = raw.u32(offset_of!(types::shield_file, device));
-    let pid = raw.u32(offset_of!(types::shield_file, pid));
-    Ok(ShieldedFile {
-        inode: raw.u64(offset_of!(types::shield_file, inode)),
-        generation: raw.u32(offset_of!(types::shield_file, generation)),
-        device: (device >> 20, device & 0xf_ffff),
-        magic: raw.u64(offset_of!(types::shield_file, magic)),
-        pid: (pid != 0).then_some(pid),
-        is_stopped: raw.u32(offset_of!(types::shield_file, stopped)) != 0,
-        inserted: pages(offset_of!(types::shield_file, inserted)),
-        dropped: pages(offset_of!(types::shield_file, dropped)),
-        returned: pages(offset_of!(types::shield_file, returned)),
-    })
-}
-
 fn map_error(operation: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |source| Error::Map {
         operation,
         source: source.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_a_set_are_its_pages_in_order() {
-        let mut set = PageSet::default();
-        assert_eq!(set.runs().count(), 0, "an empty set has none");
-        set.0[0] = 0b1101;
-        set.0[1] = 1;
-        set.0[7] = 1 << 63;
-        let runs: Vec<_> = set.runs().collect();
-        assert_eq!(runs, [(0, 1), (2, 2), (64, 1), (511, 1)], "{set:?}");
-        set.0[0] = !0;
-        set.0[1] = !0;
-        assert_eq!(set.runs().next(), Some((0, 128)), "over words");
-        assert_eq!(set.count(), 129, "{set:?}");
-    }
-
-    #[test]
-    fn reasons_are_those_of_the_kernels_side() {
-        let header = include_str!("bpf/shield.h");
-        let list = header.split("enum shield_reason {").nth(1).unwrap();
-        let list = list.split("KEPT_REASONS").next().unwrap();
-        let names = list.split("KEPT_").skip(1);
-        let names: Vec<String> = names
-            .map(|name| {
-                let end = name.find(|byte: char| !byte.is_ascii_uppercase() && byte != '_');
-                name[..end.unwrap_or(name.len())].replace('_', "")
-            })
-            .collect();
-        let own: Vec<String> = Kept::ALL
-            .iter()
-            .map(|kept| format!("{kept:?}").to_uppercase())
-            .collect();
-        assert_eq!(own, names, "one order on both sides");
     }
 }

@@ -163,7 +163,7 @@ fn hot_pages_survive_a_scan() {
         Ended::of(&mut command).expect(0, "the hot file is read");
         resident(&hot)
     };
-    // What mincore or cachestat counts, and not the shield.
+    // Counted by cachestat or mincore, and not by the shield.
     undisturbed(|| {
         let before = heat();
         let mut command = Command::new("sh");

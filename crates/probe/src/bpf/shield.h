@@ -54,6 +54,7 @@ struct shield_block {
 /* Pages. */
 struct shield_totals {
 	u64 inserted; /* by the program, into regular files */
+	u64 noted;    /* of these, those that are dropped if the rule allows it */
 	u64 dropped;  /* by the shield */
 	u64 left;     /* reclaimed or cut off before */
 	u64 returned, near;

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_probe::shield::{Block, Decision, Kept, PageSet, Shield, ShieldedFile, Totals};
+use cachewise_probe::shield::{Block, Decision, Kept, PageSet, Shield, ShieldedFile};
 use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, thread_usage};
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::opening::{Opener, path_of};
+use super::outcome::{FileReport, Outcome};
 use super::rooms::Rooms;
 
 /// `FUSE_SUPER_MAGIC` of the kernel.
@@ -28,9 +29,10 @@ const SCAN: Duration = Duration::from_millis(250);
 /// A look at all blocks takes at most this share of the time.
 const SCAN_SHARE: u32 = 50;
 
-/// Wait for the next record of the kernel, at most, while pages of programs are resident; and when there are none.
+/// Wait for the next record of the kernel, at most, while pages of programs are resident; and when there are none. The end
+/// of a command is seen after that.
 const BUSY: Duration = Duration::from_millis(20);
-const IDLE: Duration = Duration::from_millis(250);
+const IDLE: Duration = Duration::from_millis(50);
 
 /// From this much on, pages that a program has read ahead and gone away from are dropped too.
 const RESIDENT: Bytes = Bytes(24 << 20);
@@ -76,40 +78,6 @@ struct Opened {
 struct Retry {
     at: Instant,
     wait: Duration,
-}
-
-/// A file of the report.
-#[derive(Debug, Clone)]
-pub struct FileReport {
-    /// Its path here; `None`: it was never opened.
-    pub path: Option<PathBuf>,
-    /// Its counts.
-    pub file: ShieldedFile,
-}
-
-/// The result of a shield.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// Counts of the kernel's side.
-    pub totals: Totals,
-    /// Resident pages at the end, by the reason for which they stay.
-    pub kept: BTreeMap<Kept, u64>,
-    /// Resident pages at the end of files that could not be opened.
-    pub not_opened: u64,
-    /// The most noted pages that were seen to be resident at once, those of stopped files and of others not included.
-    pub most_resident: Pages,
-    /// Pages of which writeback was started.
-    pub written_back: u64,
-    /// CPU time of the thread.
-    pub cpu: Duration,
-    /// Of that, the time in posix_fadvise(2) and sync_file_range(2).
-    pub cpu_of_advice: Duration,
-    /// Calls of posix_fadvise(2).
-    pub calls: u64,
-    /// Files, most dropped pages first.
-    pub files: Vec<FileReport>,
-    /// The first error of dropping.
-    pub error: Option<String>,
 }
 
 /// How the shield is to end.
@@ -320,12 +288,9 @@ impl Dropper {
             }
         }
         self.forget_files(&all.iter().map(|noted| noted.block.mapping).collect())?;
-        self.parked.retain(|block, _| {
-            all.binary_search_by_key(block, |noted| noted.block).is_ok()
-                || all
-                    .iter()
-                    .any(|noted| noted.block == *block && noted.ours > 0)
-        });
+        let resident = all.iter().filter(|noted| noted.ours > 0);
+        let resident: HashSet<Block> = resident.map(|noted| noted.block).collect();
+        self.parked.retain(|block, _| resident.contains(block));
         self.open.retain(|_, opened| opened.used.elapsed() < CLOSE);
         if self.open.is_empty() {
             self.opener.release();

@@ -2,11 +2,12 @@
 //!
 //! # Layout
 //! - `dropping`: the thread that drops pages; `opening`: opens the files of programs once more
-//! - `rooms`: memory that programs could use; `shown`: the result
+//! - `rooms`: memory that programs could use; `outcome`, `shown`: the result
 
 pub mod arguments;
 mod dropping;
 mod opening;
+mod outcome;
 mod rooms;
 mod shown;
 
@@ -67,7 +68,16 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
     let elapsed = begin.elapsed();
     let outcome = dropping
         .finish(programs_ended)
-        .context("pages could not be dropped any more")?;
+        .context("pages could not be dropped any more");
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) if arguments.command.is_empty() => return Err(error),
+        Err(error) => {
+            // The command has run: its exit status is not to be lost.
+            tell(&explain(&error));
+            return Ok(status);
+        }
+    };
     let shown = Shown::new(arguments, &selected, outcome, elapsed, held);
     match shown.write(sinks) {
         Err(error) if is_broken_pipe(&error) => {}

@@ -14,7 +14,7 @@ use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Value as Json, json};
 
 use super::arguments::Shield;
-use super::dropping::Outcome;
+use super::outcome::Outcome;
 use crate::machine;
 use crate::selection::Selected;
 
@@ -119,12 +119,12 @@ impl<'a> Shown<'a> {
         )
     }
 
-    /// What became of the pages: id, words and number.
+    /// The fates of the pages: id, words and number.
     fn fates(&self) -> Vec<(&'static str, &'static str, u64)> {
         let outcome = &self.outcome;
         let totals = &outcome.totals;
         let mut rows = vec![
-            ("inserted", "brought in by the program", totals.inserted.0),
+            ("inserted", "inserted by the program", totals.inserted.0),
             ("dropped", "dropped behind it", totals.dropped.0),
             (
                 "reclaimed",
@@ -136,7 +136,13 @@ impl<'a> Shown<'a> {
             let (id, words) = words(kept);
             rows.push((id, words, outcome.kept.get(&kept).copied().unwrap_or(0)));
         }
+        let noted = totals.noted.0 + totals.never_open.0 + totals.untracked.0;
         rows.extend([
+            (
+                "no_stream",
+                "kept: of files that no process streamed through",
+                totals.inserted.0.saturating_sub(noted),
+            ),
             (
                 "not_opened",
                 "kept: the file could not be opened",
@@ -158,7 +164,7 @@ impl<'a> Shown<'a> {
 
     fn pages(&self) -> Sheet {
         static COLUMNS: [SheetColumn; 4] = [
-            SheetColumn::new("fate", "", false, "What became of the pages"),
+            SheetColumn::new("fate", "", false, "Fate of the pages"),
             SheetColumn::new("fate_text", "PAGES THAT WERE", false, "The same in words"),
             SheetColumn::new("pages", "PAGES", true, "Number of pages"),
             SheetColumn::new("bytes", "BYTES", true, "Their size"),
