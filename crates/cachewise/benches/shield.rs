@@ -394,7 +394,7 @@ fn bench() -> Outcome<bool> {
     let mut alone = Duration::from_secs_f64(sizes.scan as f64 * 2.0 / 512.0);
     for round in 0..rounds {
         for place in 0..arms.len() {
-            let place = (place + round as usize) % arms.len();
+            let place = (place + round) % arms.len();
             let run = measure(arms[place], &hot, &scanned, &group.0, alone)?;
             if run.scan_seconds > 0.0 {
                 alone = Duration::from_secs_f64(run.scan_seconds);
