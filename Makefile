@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-advice fuzz test-kernels lint bench bench-residency bench-order bench-view bench-warm bench-io bench-cpu bench-size bench-tier package test-package setup
+.PHONY: help run test test-advice fuzz test-kernels lint bench bench-residency bench-order bench-view bench-warm bench-io bench-cpu bench-size bench-shield bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -65,6 +65,10 @@ bench-residency: ## what it costs to ask what is resident, beside fincore, vmtou
 bench-order: ## what reading files again and again costs, order by order, with less memory than they need
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-residency --bench order
+
+bench-shield: ## what `shield` saves of a hot set beside a scan, and what it costs; CHECK=1 fails where a goal is missed
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise --bench shield -- $(if $(CHECK),--check)
 
 bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of `serve`, `record`'s CPU and bytes an hour
 	@scripts/setup run

@@ -8,7 +8,7 @@ use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::btf::types::DataSec;
 use libbpf_rs::btf::{Btf, BtfType};
 
-const OBJECTS: [&str; 4] = ["ledger", "census", "empty", "trial"];
+const OBJECTS: [&str; 5] = ["ledger", "census", "empty", "trial", "shield"];
 /// The programs of "ledger" that read kernel memory by a helper.
 const BY_HELPER: &str = "ledger_by_helper";
 

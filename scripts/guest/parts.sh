@@ -37,6 +37,18 @@ smoke() {
     status=$?
     [ "$status" = 0 ] || say "FAILED: smoke size: exit $status: $(tail -n 5 "$out/smoke-size.txt")"
     grep -qE "devices deliver ~[0-9.]+ % of requested pages" "$out/smoke-size.txt" || say "FAILED: smoke size: no curve"
+    # Pages are dropped behind a program, where the kernel shows who uses them.
+    cachewise evict /work/data >/dev/null
+    timeout -k 10 "${limit:-600}" cachewise shield -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-shield.txt" 2>&1
+    status=$?
+    if [ "$series" = 6.1 ]; then
+        { [ "$status" = 2 ] && grep -q "Linux 6.12" "$out/smoke-shield.txt"; } ||
+            say "FAILED: smoke shield: exit $status: $(tail -n 5 "$out/smoke-shield.txt")"
+    else
+        grep -qE "^dropped 6[34][.0-9]* MiB of 6[4-9][.0-9]* MiB" "$out/smoke-shield.txt" ||
+            say "FAILED: smoke shield: exit $status: $(tail -n 5 "$out/smoke-shield.txt")"
+    fi
+    grep "^dropped" "$out/smoke-shield.txt" | while read -r line; do say "smoke shield: $line"; done
     # With the programs and the table that rows are checked by.
     timeout -k 10 "${limit:-600}" cachewise run -v -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-checks.txt" 2>&1
     grep -q "exact to the page" "$out/smoke-checks.txt" || say "FAILED: smoke checks: not exact"

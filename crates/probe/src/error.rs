@@ -36,6 +36,12 @@ pub enum Error {
          that can be hooked into, nor sys_exit"
     )]
     NoBackEnd,
+    /// No event for the use of resident pages.
+    #[error(
+        "this kernel does not show who uses a page that is resident: it lacks the tracepoint mm_filemap_get_pages \
+         (Linux 6.12)"
+    )]
+    NoUses,
     /// The kernel's description of its own types is missing or malformed.
     #[error(
         "cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)",
@@ -111,7 +117,7 @@ impl Error {
                 _ => ErrorKind::Other,
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
-            Error::PidNamespace | Error::NoBackEnd | Error::KernelTypes { .. } => {
+            Error::PidNamespace | Error::NoBackEnd | Error::NoUses | Error::KernelTypes { .. } => {
                 ErrorKind::Unsupported
             }
             Error::Map { .. }

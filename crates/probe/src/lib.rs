@@ -43,6 +43,7 @@
 //! - `names`: records of files from the ring buffer
 //! - [`snapshot`]: the counts of a probe
 //! - [`census`]: every inode of the machine that has pages in the cache
+//! - [`shield`]: pages that programs insert, use and leave behind
 //! - [`bare`]: programs that do nothing, to measure the cost of the hooks
 //! - `trial`: tests of what programs may hook into on this kernel
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
@@ -66,6 +67,7 @@ pub mod options;
 mod probe;
 mod record;
 mod ring;
+pub mod shield;
 mod skeleton;
 pub mod snapshot;
 pub mod stacks;

@@ -30,7 +30,8 @@
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
 //! - `mapping`: [`Mapping`], which locks pages.
 //! - `memory`: [`lock_memory`], for this process's own; `limits`: [`allow_open_files`].
-//! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
+//! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`],
+//!   [`begin_write_back_range`]; `handle`: [`open_by_inode`].
 //! - `device`: [`device_size`]; `extents`: [`is_all_on_device`], [`place_on_device`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
@@ -57,6 +58,7 @@ mod error;
 mod extents;
 mod file_kind;
 mod fuse;
+mod handle;
 mod limits;
 mod mapping;
 mod memory;
@@ -85,6 +87,7 @@ pub use error::{Error, ErrorKind};
 pub use extents::{is_all_on_device, place_on_device};
 pub use file_kind::FileKind;
 pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
+pub use handle::open_by_inode;
 pub use limits::allow_open_files;
 pub use mapping::Mapping;
 pub use memory::{LaterMappings, limit_heaps, lock_memory};
@@ -93,7 +96,9 @@ pub use open::{open_quietly, open_quietly_at, open_to_act};
 pub use overlay::OverlayMount;
 pub use page::page_size;
 pub use private::{Distrust, PrivateDirectory, check_private};
-pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
+pub use region::{
+    begin_write_back_range, fadvise_dont_need_range, fadvise_will_need_range, write_back_range,
+};
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
 pub use spawn::{
     die_with_spawner, exec_untouched, fixed_addresses, join_before_exec, spawn_untouched,

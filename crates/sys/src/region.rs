@@ -48,12 +48,28 @@ pub fn fadvise_will_need_range(fd: BorrowedFd<'_>, range: ByteRange) -> Result<(
 /// # Kernel
 /// Since 2.6.17.
 pub fn write_back_range(fd: BorrowedFd<'_>, range: ByteRange) -> Result<(), Error> {
-    if range.is_empty() {
-        return Ok(());
-    }
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_range(fd, range, flags)
+}
+
+/// Starts to write the dirty pages of the range to the device, and does not wait until they are there; it may wait for a
+/// device that has too many requests.
+///
+/// # Errors
+/// Those of [`write_back_range`].
+///
+/// # Kernel
+/// Since 2.6.17.
+pub fn begin_write_back_range(fd: BorrowedFd<'_>, range: ByteRange) -> Result<(), Error> {
+    sync_range(fd, range, libc::SYNC_FILE_RANGE_WRITE)
+}
+
+fn sync_range(fd: BorrowedFd<'_>, range: ByteRange, flags: libc::c_uint) -> Result<(), Error> {
+    if range.is_empty() {
+        return Ok(());
+    }
     let start = i64::try_from(range.start).map_err(|_| failed(Errno::OVERFLOW))?;
     // An end that is no offset means the end of the file, which is written as 0.
     let len = i64::try_from(range.end()).map_or(0, |end| end - start);

@@ -17,6 +17,7 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod shield;
 pub mod size;
 pub mod snapshot;
 pub mod stat;
@@ -50,6 +51,7 @@ use record::arguments::Record;
 use report::arguments::Report;
 use run::arguments::Run;
 use serve::arguments::Serve;
+use shield::arguments::Shield;
 use size::arguments::Size;
 use snapshot::arguments::Snapshot;
 use stat::arguments::Stat;
@@ -104,6 +106,8 @@ pub enum Command {
     Cat(Cat),
     /// Keep memory available by reclaiming from the control groups that you name.
     Guard(Box<Guard>),
+    /// Drop pages behind a program that reads files once, so that it does not evict those of others.
+    Shield(Box<Shield>),
     /// Drop the clean page cache of the whole machine, after writing dirty pages back.
     Drop(Drop),
     /// Measure reads or writes of a file, with or without memory pressure.
@@ -176,6 +180,10 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Order(arguments) => order::order(arguments),
         Command::Cat(arguments) => cat::cat(&arguments),
         Command::Guard(arguments) => guard::guard(&arguments),
+        Command::Shield(arguments) => match arguments.check() {
+            Ok(()) => shield::shield(&arguments),
+            Err((kind, reason)) => Ok(about::answer(&usage_error("shield", kind, reason))),
+        },
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Try(arguments) => r#try::try_fixes(&arguments),

@@ -41,6 +41,7 @@ mod run_command;
 mod run_evictions;
 mod run_follow;
 mod serve;
+mod shield;
 mod size;
 mod snapshot_of_command;
 mod stacks;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         run_evictions,
         run_follow,
         serve,
+        shield,
         size,
         snapshot_of_command,
         stacks,

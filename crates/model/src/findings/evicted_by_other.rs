@@ -39,12 +39,14 @@ fn of_blame(interval: &Interval, blame: &Blame<'_>) -> Option<Finding> {
     let (does, fix) = match blame.is_stream {
         true => (
             "reads data once",
-            "keep its pages from evicting others: a control group of its own with a memory limit, POSIX_FADV_DONTNEED \
-             after each read, or cachewise cat --keep",
+            format!(
+                "drop its pages behind it: cachewise shield -p {pid} while it runs, cachewise shield -- COMMAND next time; \
+                 or a control group of its own with a memory limit, or POSIX_FADV_DONTNEED after each read"
+            ),
         ),
         false => (
             "needs memory",
-            "add memory or raise the limit that both share, or give one of them a control group of its own",
+            "add memory or raise the limit that both share, or give one of them a control group of its own".to_owned(),
         ),
     };
     let mut figures = vec![
@@ -134,7 +136,7 @@ mod tests {
             "tar (7) reads data once and evicts pages of /data, which are read again"
         );
         assert!(
-            found[0].next_step.contains("control group of its own"),
+            found[0].next_step.contains("cachewise shield -p 7"),
             "{}",
             found[0].next_step
         );

@@ -188,7 +188,7 @@ fn latency(latency: Option<Latency>) -> [SheetCell; 4] {
         ]
     });
     match all {
-        Some(all) => all.map(|seconds| SheetCell::latency(seconds)),
+        Some(all) => all.map(SheetCell::latency),
         None => [NEVER_ASKED; 4].map(SheetCell::missing),
     }
 }

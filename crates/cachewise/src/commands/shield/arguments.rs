@@ -1,0 +1,99 @@
+//! Arguments of `cachewise shield`.
+
+use std::ffi::OsString;
+
+use cachewise_units::{Bytes, Period};
+use clap::Args;
+use clap::error::ErrorKind;
+
+use crate::options::Output;
+use crate::selection::Selection;
+
+const SHIELD_USAGE: &str = "cachewise shield [OPTIONS] [--] COMMAND [ARGUMENT]...
+       cachewise shield [OPTIONS] --pid PID
+       cachewise shield [OPTIONS] --cgroup PATH
+       cachewise shield [OPTIONS] --auto";
+
+/// `cachewise shield`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = SHIELD_USAGE,
+    after_help = "Drops pages of files behind a program that reads them once, such as a backup or a scan, so that it does not \
+    evict the pages of others. A page is dropped only if the program itself brought it in and has gone on from it. It stays \
+    if it was resident before, if another process has used it, if it is dirty, locked or mapped, if it shares a folio with a \
+    page that stays, and from when the program comes back to its file while the pages would still be in memory. Files on \
+    FUSE are never opened, so their pages stay. The program runs as it is, also if it is static or runs already.\n\n\
+    It needs Linux 6.12, and root or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH. Nothing has to be undone, also after \
+    kill -9.\n\n\
+    The result of a command goes to standard error, separate from its output; with -p, --cgroup and --auto it goes to \
+    standard output, and Ctrl-C ends the shield.\n\n\
+    Exit status: 0 done; 2 programs could not be shielded; 130 ended by Ctrl-C, after the result; with a command its own \
+    status.\n\n\
+    Examples:\n  \
+    cachewise shield -- tar cf /backup/home.tar /home\n  \
+    cachewise shield --writes -- cp big.img /srv\n  \
+    cachewise shield -p $(pidof rsync)\n  \
+    cachewise shield --cgroup backup.slice -d 1h -o json"
+)]
+pub struct Shield {
+    /// Program to run, and its arguments.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Shield every process that streams through a file, each for itself.
+    #[arg(long)]
+    pub auto: bool,
+    /// Also write back and drop pages that the program has written.
+    #[arg(long)]
+    pub writes: bool,
+    /// With --auto: bytes of a file that a process has to insert one after the other before the rest is dropped.
+    #[arg(long, value_name = "BYTES", default_value = "64M")]
+    pub stream: Bytes,
+    /// Stop after this time, in seconds or with a unit (500ms, 2m), not with a command [default: until interrupted].
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<Period>,
+    /// Maximum files to show, most dropped pages first; 0 shows all.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Shield {
+    /// Checks that there is exactly one thing to shield, with clearer errors than those of clap.
+    ///
+    /// # Errors
+    /// Names the missing or conflicting argument, and the fix.
+    pub fn check(&self) -> Result<(), (ErrorKind, String)> {
+        let named = self.selection.named.option();
+        let chosen = [
+            (!self.command.is_empty(), "a command"),
+            (self.selection.pid.is_some(), "--pid"),
+            (named.is_some(), named.unwrap_or_default()),
+            (self.auto, "--auto"),
+        ];
+        let chosen: Vec<&str> = chosen
+            .into_iter()
+            .filter_map(|(is_chosen, name)| is_chosen.then_some(name))
+            .collect();
+        match chosen[..] {
+            [] => Err((
+                ErrorKind::MissingRequiredArgument,
+                "nothing to shield: add a command, as in `cachewise shield -- tar cf x.tar dir`, or --pid PID, --command \
+                 PATTERN, --cgroup PATH, --unit NAME, --container NAME or --auto"
+                    .into(),
+            )),
+            [_] if self.duration.is_some() && !self.command.is_empty() => Err((
+                ErrorKind::ArgumentConflict,
+                "-d limits the time that a process, group or machine is shielded; a command runs to its end: remove -d"
+                    .into(),
+            )),
+            [_] => Ok(()),
+            [one, other, ..] => Err((
+                ErrorKind::ArgumentConflict,
+                format!("{one} and {other} name different things to shield: remove one of the two"),
+            )),
+        }
+    }
+}

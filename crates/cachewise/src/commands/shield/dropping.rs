@@ -1,0 +1,447 @@
+//! The thread that drops pages behind shielded programs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use cachewise_kstat::Kernel;
+use cachewise_probe::shield::{Block, Decision, Kept, PageSet, Shield, ShieldedFile};
+use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, thread_usage};
+use cachewise_units::{ByteRange, Bytes, Pages};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::opening::{Opener, path_of};
+use super::outcome::{FileReport, Outcome};
+use super::rooms::Rooms;
+
+/// `FUSE_SUPER_MAGIC` of the kernel.
+const FUSE: u64 = 0x6573_5546;
+
+/// Time between two looks at all blocks.
+const SCAN: Duration = Duration::from_millis(250);
+
+/// A look at all blocks takes at most this share of the time.
+const SCAN_SHARE: u32 = 50;
+
+/// Wait for the next record of the kernel, at most, while pages of programs are resident; and when there are none. The end
+/// of a command is seen after that.
+const BUSY: Duration = Duration::from_millis(20);
+const IDLE: Duration = Duration::from_millis(50);
+
+/// From this much on, pages that a program has read ahead and gone away from are dropped too.
+const RESIDENT: Bytes = Bytes(24 << 20);
+
+/// A program that has not touched a block for this long has gone away from it.
+const LEFT: Duration = Duration::from_millis(250);
+
+/// Nice value of the thread.
+const PRIORITY: i32 = -10;
+
+/// Files that are kept open at most.
+const OPEN: usize = 256;
+
+/// An open file that was not used for this long is closed, so that its file system can be unmounted.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// Waits before a block is decided on again, at first and at most.
+const RETRY: Duration = Duration::from_millis(10);
+const RETRY_MOST: Duration = Duration::from_secs(2);
+
+/// Time at the end for pages that are locked or under writeback.
+const AT_END: Duration = Duration::from_millis(500);
+const AT_END_WRITES: Duration = Duration::from_secs(30);
+
+/// Names of files that are remembered for the report, at most.
+const NAMES: usize = 4096;
+
+/// Reasons that may pass.
+const PASSING: [Kept; 4] = [Kept::Writeback, Kept::Locked, Kept::Mapped, Kept::InUse];
+
+/// A file, opened once more.
+#[derive(Debug)]
+struct Opened {
+    /// `None`: it cannot be opened.
+    file: Option<File>,
+    inode: u64,
+    generation: u32,
+    used: Instant,
+}
+
+/// A block that is decided on again.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    at: Instant,
+    wait: Duration,
+}
+
+/// How the shield is to end.
+#[derive(Debug, Default)]
+pub struct Ending {
+    asked: AtomicBool,
+    /// The programs have ended: nothing that they read ahead will be used.
+    programs_ended: AtomicBool,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub struct Dropping {
+    ending: Arc<Ending>,
+    thread: JoinHandle<Result<Outcome>>,
+}
+
+impl Dropping {
+    /// Starts to drop.
+    pub fn start(shield: Shield, kernel: Kernel, writes: bool) -> Result<Dropping> {
+        let ending = Arc::new(Ending::default());
+        let shared = Arc::clone(&ending);
+        let thread = cachewise_sys::start_thread("shield", move || {
+            // A late drop is none: the pages have evicted others by then. Without the right to it, it works as well where
+            // CPUs are free.
+            let _ = rustix::process::setpriority_process(None, PRIORITY);
+            Dropper::new(shield, kernel, writes).run(&shared)
+        })
+        .context("cannot start the thread that drops pages")?;
+        Ok(Dropping { ending, thread })
+    }
+
+    /// Ends it, with a last look at all pages.
+    pub fn finish(self, programs_ended: bool) -> Result<Outcome> {
+        self.ending
+            .programs_ended
+            .store(programs_ended, Ordering::Relaxed);
+        self.ending.asked.store(true, Ordering::Release);
+        match self.thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+struct Dropper {
+    shield: Shield,
+    opener: Opener,
+    rooms: Rooms,
+    writes: bool,
+    open: HashMap<u64, Opened>,
+    names: HashMap<u64, PathBuf>,
+    retries: HashMap<Block, Retry>,
+    /// Blocks whose pages stay for good, as far as is known.
+    parked: HashMap<Block, u64>,
+    scanned: Instant,
+    scan_every: Duration,
+    outcome: Outcome,
+}
+
+impl Dropper {
+    fn new(shield: Shield, kernel: Kernel, writes: bool) -> Dropper {
+        Dropper {
+            shield,
+            rooms: Rooms::new(kernel.clone()),
+            opener: Opener::new(kernel),
+            writes,
+            open: HashMap::new(),
+            names: HashMap::new(),
+            retries: HashMap::new(),
+            parked: HashMap::new(),
+            scanned: Instant::now(),
+            scan_every: SCAN,
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn run(mut self, ending: &Ending) -> Result<Outcome> {
+        let mut blocks = Vec::new();
+        while !ending.asked.load(Ordering::Acquire) {
+            self.shield.passed(&mut blocks)?;
+            for block in blocks.drain(..) {
+                self.handle(block, false)?;
+            }
+            self.retry()?;
+            if self.scanned.elapsed() >= self.scan_every {
+                self.scan()?;
+            }
+            let resident = self.resident()?;
+            self.outcome.most_resident = self.outcome.most_resident.max(resident);
+            let longest = match resident {
+                Pages(0) => IDLE,
+                _ => BUSY,
+            };
+            self.shield.wait(longest);
+        }
+        self.finish(ending.programs_ended.load(Ordering::Relaxed))
+    }
+
+    /// Resident pages of the programs that may still be dropped.
+    fn resident(&mut self) -> Result<Pages> {
+        let parked = self.parked.values().sum();
+        Ok(Pages(
+            self.shield.totals()?.resident().0.saturating_sub(parked),
+        ))
+    }
+
+    /// Drops what can be dropped of a block, and remembers to look again if that may change.
+    fn handle(&mut self, block: Block, ahead: bool) -> Result<Decision> {
+        let mut decision = self.shield.decide(block, ahead, self.writes)?;
+        if decision.is_gone {
+            self.retries.remove(&block);
+            self.parked.remove(&block);
+            return Ok(decision);
+        }
+        if decision.drop.is_empty() && decision.write.is_empty() {
+            self.settle(block, &decision);
+            return Ok(decision);
+        }
+        let Some(file) = self.file(block.mapping)? else {
+            // Pages of a file that cannot be opened stay.
+            let pages = decision.drop.count() + decision.all_kept();
+            self.parked.insert(block, pages);
+            return Ok(decision);
+        };
+        let begin = thread_time();
+        let write = each_run(block, &decision.write, |range| {
+            begin_write_back_range(file.as_fd(), range)
+        });
+        let dropped = each_run(block, &decision.drop, |range| {
+            fadvise_dont_need_range(file.as_fd(), range)
+        });
+        self.outcome.cpu_of_advice += thread_time().saturating_sub(begin);
+        self.outcome.calls += decision.drop.runs().count() as u64;
+        self.outcome.written_back += decision.write.count();
+        if let Err(error) = write.and(dropped) {
+            self.outcome.error.get_or_insert_with(|| error.to_string());
+        }
+        if decision.all_kept() > 0 {
+            self.settle(block, &decision);
+        } else {
+            self.retries.remove(&block);
+            self.parked.remove(&block);
+        }
+        decision.drop = PageSet::default();
+        Ok(decision)
+    }
+
+    fn settle(&mut self, block: Block, decision: &Decision) {
+        let mut passing: u64 = PASSING.iter().map(|reason| decision.kept(*reason)).sum();
+        if self.writes {
+            passing += decision.kept(Kept::Dirty);
+        }
+        let ahead = decision.kept(Kept::Ahead);
+        let stays = decision.all_kept() - passing - ahead;
+        match stays {
+            0 => self.parked.remove(&block),
+            stays => self.parked.insert(block, stays),
+        };
+        if passing == 0 {
+            self.retries.remove(&block);
+            return;
+        }
+        let wait = match self.retries.get(&block) {
+            Some(retry) => (retry.wait * 2).min(RETRY_MOST),
+            None => RETRY,
+        };
+        let at = Instant::now() + wait;
+        self.retries.insert(block, Retry { at, wait });
+    }
+
+    fn retry(&mut self) -> Result<()> {
+        let now = Instant::now();
+        let due = self.retries.iter().filter(|(_, retry)| retry.at <= now);
+        let due: Vec<Block> = due.map(|(block, _)| *block).collect();
+        for block in due {
+            self.handle(block, false)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at blocks of which no record came: those that programs have gone through in part.
+    fn scan(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        let mut all = self.shield.blocks()?;
+        let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+        all.sort_unstable_by_key(|noted| noted.touched);
+        for noted in &all {
+            let is_left = noted
+                .touched
+                .is_some_and(|touched| now.saturating_sub(touched) >= LEFT);
+            if noted.ours == 0 || !is_left || self.parked.contains_key(&noted.block) {
+                continue;
+            }
+            let page = page_size();
+            let ahead = self.resident()?.bytes(page) > RESIDENT && noted.passed > 0;
+            if noted.passed > 0 {
+                self.handle(noted.block, ahead)?;
+            }
+        }
+        // Blocks of which nothing is resident are kept to notice when a program comes back, as long as there is room.
+        let most = self.shield.most_blocks() / 4 * 3;
+        if all.len() > most {
+            let mut empty: Vec<_> = all.iter().filter(|noted| noted.ours == 0).collect();
+            empty.sort_unstable_by_key(|noted| noted.dropped_at);
+            for noted in empty.iter().take(all.len() - most + most / 8) {
+                self.shield.forget_block(noted.block)?;
+            }
+        }
+        self.forget_files(&all.iter().map(|noted| noted.block.mapping).collect())?;
+        let resident = all.iter().filter(|noted| noted.ours > 0);
+        let resident: HashSet<Block> = resident.map(|noted| noted.block).collect();
+        self.parked.retain(|block, _| resident.contains(block));
+        self.open.retain(|_, opened| opened.used.elapsed() < CLOSE);
+        if self.open.is_empty() {
+            self.opener.release();
+        }
+        self.scanned = Instant::now();
+        self.scan_every = SCAN.max(begin.elapsed() * SCAN_SHARE);
+        Ok(())
+    }
+
+    /// Makes room in the table of files.
+    fn forget_files(&mut self, used: &HashSet<u64>) -> Result<()> {
+        let files = self.shield.files()?;
+        if files.len() < self.shield.most_files() / 2 {
+            return Ok(());
+        }
+        for (mapping, file) in files {
+            if !used.contains(&mapping) && !file.is_stopped {
+                self.remember(mapping, file);
+                self.shield.forget_file(mapping)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, mapping: u64, file: ShieldedFile) {
+        let path = self.names.remove(&mapping);
+        if self.outcome.files.len() < NAMES {
+            self.outcome.files.push(FileReport { path, file });
+        }
+    }
+
+    /// The file at a mapping, open.
+    fn file(&mut self, mapping: u64) -> Result<Option<&File>> {
+        let is_open = |opened: &Opened| opened.used.elapsed() < CLOSE;
+        if !self.open.get(&mapping).is_some_and(is_open) {
+            let Some(wanted) = self.shield.file(mapping)? else {
+                return Ok(None);
+            };
+            let known = self.open.remove(&mapping);
+            let is_known = |known: &Opened| {
+                (known.inode, known.generation) == (wanted.inode, wanted.generation)
+                    && known.file.is_some()
+            };
+            let file = match known.filter(is_known) {
+                Some(known) => known.file,
+                None if wanted.magic == FUSE => None,
+                None => self.opener.open(&mut self.shield, mapping, &wanted),
+            };
+            let room = self.rooms.of(wanted.pid);
+            self.shield.set_room(mapping, room)?;
+            if let Some(file) = &file
+                && self.names.len() < NAMES
+                && !self.names.contains_key(&mapping)
+                && let Some(path) = path_of(file.as_fd())
+            {
+                self.names.insert(mapping, path);
+            }
+            if self.open.len() >= OPEN {
+                self.open.clear();
+            }
+            let opened = Opened {
+                file,
+                inode: wanted.inode,
+                generation: wanted.generation,
+                used: Instant::now(),
+            };
+            self.open.insert(mapping, opened);
+        }
+        let opened = self.open.get_mut(&mapping);
+        Ok(opened.and_then(|opened| {
+            opened.used = Instant::now();
+            opened.file.as_ref()
+        }))
+    }
+
+    fn finish(mut self, ahead: bool) -> Result<Outcome> {
+        let mut rest = Vec::new();
+        self.shield.passed(&mut rest)?;
+        for block in rest {
+            self.handle(block, false)?;
+        }
+        self.parked.clear();
+        self.open.retain(|_, opened| opened.file.is_some());
+        let patience = match self.writes {
+            true => AT_END_WRITES,
+            false => AT_END,
+        };
+        let begin = Instant::now();
+        let mut kept;
+        let mut not_opened;
+        loop {
+            kept = BTreeMap::new();
+            not_opened = 0;
+            let mut passing = 0;
+            for noted in self.shield.blocks()? {
+                if noted.ours == 0 {
+                    continue;
+                }
+                let decision = self.handle(noted.block, ahead)?;
+                not_opened += decision.drop.count();
+                for reason in Kept::ALL {
+                    let pages = decision.kept(reason);
+                    if pages > 0 {
+                        *kept.entry(reason).or_insert(0) += pages;
+                    }
+                    let may_pass = match reason {
+                        // A process that maps them may go on for long.
+                        Kept::Mapped => false,
+                        Kept::Dirty => self.writes,
+                        reason => PASSING.contains(&reason),
+                    };
+                    passing += if may_pass { pages } else { 0 };
+                }
+            }
+            if passing == 0 || begin.elapsed() >= patience {
+                break;
+            }
+            std::thread::sleep(RETRY);
+        }
+        for (mapping, file) in self.shield.files()? {
+            self.remember(mapping, file);
+        }
+        let outcome = &mut self.outcome;
+        outcome.kept = kept;
+        outcome.not_opened = not_opened;
+        outcome
+            .files
+            .sort_by_key(|found| std::cmp::Reverse(found.file.dropped));
+        outcome.totals = self.shield.totals()?;
+        let usage = thread_usage();
+        outcome.cpu = usage.user + usage.system;
+        Ok(self.outcome)
+    }
+}
+
+/// Calls `act` with each run of pages of a block.
+fn each_run(
+    block: Block,
+    set: &PageSet,
+    mut act: impl FnMut(ByteRange) -> Result<(), cachewise_sys::Error>,
+) -> Result<(), cachewise_sys::Error> {
+    let page = page_size().get();
+    set.runs().try_for_each(|(first, pages)| {
+        act(ByteRange {
+            start: (block.first_page() + first) * page,
+            len: pages * page,
+        })
+    })
+}
+
+/// CPU time of this thread.
+fn thread_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}

@@ -1,0 +1,299 @@
+//! The result of `shield`: dropped and kept pages, by reason and file.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cachewise_cli::output::{Sink, printable};
+use cachewise_cli::sinks::Sinks;
+use cachewise_kstat::Kernel;
+use cachewise_model::{Count, Measured, SCHEMA_VERSION, shell_quoted};
+use cachewise_probe::shield::Kept;
+use cachewise_units::{Bytes, Pages, escaped};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use serde_json::{Value as Json, json};
+
+use super::arguments::Shield;
+use super::outcome::Outcome;
+use crate::machine;
+use crate::selection::Selected;
+
+/// The result, with what was shielded.
+pub struct Shown<'a> {
+    arguments: &'a Shield,
+    subject: String,
+    outcome: Outcome,
+    elapsed: Duration,
+    kernel_memory: Count,
+}
+
+/// Refuses a format that has no place for the result, before the command runs.
+///
+/// # Errors
+/// Names the formats that have one.
+pub fn check_format(format: Format) -> Result<()> {
+    match format {
+        Format::OpenMetrics => {
+            bail!("`shield` answers as table, json, jsonl, csv or markdown, not as {format}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Id and words of a reason.
+fn words(kept: Kept) -> (&'static str, &'static str) {
+    match kept {
+        Kept::Other => ("used_by_others", "kept: used by another process"),
+        Kept::Again => ("used_again", "kept: the program came back to the file"),
+        Kept::Ahead => ("ahead", "kept: read ahead, not used so far"),
+        Kept::Written => (
+            "written",
+            "kept: written by the program (--writes drops them)",
+        ),
+        Kept::Dirty => ("dirty", "kept: dirty"),
+        Kept::Writeback => ("writeback", "kept: under writeback"),
+        Kept::Locked => ("locked", "kept: locked by the kernel"),
+        Kept::Mlocked => ("mlocked", "kept: locked in memory by a process"),
+        Kept::Mapped => ("mapped", "kept: mapped"),
+        Kept::InUse => ("in_use", "kept: in use by the kernel"),
+        Kept::Mixed => (
+            "mixed",
+            "kept: in a folio with pages that were resident before",
+        ),
+    }
+}
+
+impl<'a> Shown<'a> {
+    /// Of a shield that has ended.
+    pub fn new(
+        arguments: &'a Shield,
+        selected: &Selected,
+        outcome: Outcome,
+        elapsed: Duration,
+        kernel_memory: Count,
+    ) -> Shown<'a> {
+        let words = arguments.command.iter();
+        let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
+        let subject = match (&words[..], &selected.name) {
+            ([], Some(name)) => name.clone(),
+            ([], None) => "every process that streams".to_owned(),
+            _ => words.join(" "),
+        };
+        Shown {
+            arguments,
+            subject,
+            outcome,
+            elapsed,
+            kernel_memory,
+        }
+    }
+
+    /// Writes it to all targets.
+    pub fn write(&self, sinks: Sinks) -> Result<()> {
+        sinks.write(|sink| {
+            let text = match sink.format {
+                Format::Table => self.text(sink),
+                Format::Json => format!("{:#}\n", self.json()),
+                Format::JsonLines => format!("{}\n", self.json()),
+                Format::Csv => self.pages().csv()?,
+                Format::OpenMetrics => check_format(sink.format).map(|()| String::new())?,
+            };
+            sink.write_all(text.as_bytes())?;
+            Ok(())
+        })
+    }
+
+    fn bytes(pages: Pages) -> Bytes {
+        pages.bytes(cachewise_sys::page_size())
+    }
+
+    /// One line that says what was done.
+    fn verdict(&self) -> String {
+        let totals = &self.outcome.totals;
+        format!(
+            "dropped {} of {} behind {}; at most {} of it were resident at once",
+            Self::bytes(totals.dropped),
+            Self::bytes(totals.inserted),
+            self.subject,
+            Self::bytes(self.outcome.most_resident)
+        )
+    }
+
+    /// The fates of the pages: id, words and number.
+    fn fates(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let outcome = &self.outcome;
+        let totals = &outcome.totals;
+        let mut rows = vec![
+            ("inserted", "inserted by the program", totals.inserted.0),
+            ("dropped", "dropped behind it", totals.dropped.0),
+            (
+                "reclaimed",
+                "reclaimed by the kernel or cut off before",
+                totals.left.0,
+            ),
+        ];
+        for kept in Kept::ALL {
+            let (id, words) = words(kept);
+            rows.push((id, words, outcome.kept.get(&kept).copied().unwrap_or(0)));
+        }
+        let noted = totals.noted.0 + totals.never_open.0 + totals.untracked.0;
+        rows.extend([
+            (
+                "no_stream",
+                "kept: of files that no process streamed through",
+                totals.inserted.0.saturating_sub(noted),
+            ),
+            (
+                "not_opened",
+                "kept: the file could not be opened",
+                outcome.not_opened,
+            ),
+            (
+                "fuse",
+                "kept: on FUSE, whose files are not opened",
+                totals.never_open.0,
+            ),
+            (
+                "untracked",
+                "kept: the table of pages was full",
+                totals.untracked.0,
+            ),
+        ]);
+        rows
+    }
+
+    fn pages(&self) -> Sheet {
+        static COLUMNS: [SheetColumn; 4] = [
+            SheetColumn::new("fate", "", false, "Fate of the pages"),
+            SheetColumn::new("fate_text", "PAGES THAT WERE", false, "The same in words"),
+            SheetColumn::new("pages", "PAGES", true, "Number of pages"),
+            SheetColumn::new("bytes", "BYTES", true, "Their size"),
+        ];
+        let mut sheet = Sheet::new(&COLUMNS);
+        for (id, words, pages) in self.fates() {
+            let bytes = Self::bytes(Pages(pages));
+            sheet.rows.push(vec![
+                SheetCell::text(id),
+                SheetCell::text(words),
+                SheetCell::count(pages),
+                SheetCell::bytes(bytes),
+            ]);
+        }
+        sheet
+    }
+
+    fn files(&self) -> Sheet {
+        static COLUMNS: [SheetColumn; 4] = [
+            SheetColumn::new("inserted_pages", "INSERTED-PG", true, "Inserted pages"),
+            SheetColumn::new("dropped_pages", "DROPPED-PG", true, "Dropped pages"),
+            SheetColumn::new("stopped", "STOPPED", false, "Not dropped any more"),
+            SheetColumn::new("path", "FILE", false, "The file"),
+        ];
+        let mut sheet = Sheet::new(&COLUMNS);
+        let most = match self.arguments.top {
+            0 => usize::MAX,
+            most => most,
+        };
+        for found in self.outcome.files.iter().take(most) {
+            let file = &found.file;
+            let path = match &found.path {
+                Some(path) => escaped(path).into_owned(),
+                None => format!(
+                    "inode {} on device {}:{}",
+                    file.inode, file.device.0, file.device.1
+                ),
+            };
+            sheet.rows.push(vec![
+                SheetCell::count(file.inserted.0),
+                SheetCell::count(file.dropped.0),
+                SheetCell::text(if file.is_stopped { "came back" } else { "" }),
+                SheetCell::text(path),
+            ]);
+        }
+        sheet
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let outcome = &self.outcome;
+        let totals = &outcome.totals;
+        let mut notes = Vec::new();
+        if totals.needed.0 > 0 {
+            notes.push(format!(
+                "{} dropped pages were read again by other processes",
+                totals.needed.0
+            ));
+        }
+        if totals.returned.0 > 0 {
+            notes.push(format!(
+                "the program read {} dropped pages again, {} of them soon enough to have been resident without the shield",
+                totals.returned.0, totals.returned_near.0
+            ));
+        }
+        if let Some(error) = &outcome.error {
+            notes.push(format!("some pages could not be dropped: {error}"));
+        }
+        let seconds = outcome.cpu.as_secs_f64();
+        let elapsed = self.elapsed.as_secs_f64().max(0.001);
+        notes.push(format!(
+            "the shield took {seconds:.3} s of CPU time ({:.2} % of one CPU), {:.3} s of it in {} calls that drop pages",
+            100.0 * seconds / elapsed,
+            outcome.cpu_of_advice.as_secs_f64(),
+            outcome.calls
+        ));
+        notes
+    }
+
+    fn text(&self, sink: &Sink) -> String {
+        let mut text = sink.style.bold(&printable(&self.verdict())) + "\n\n";
+        let mut pages = self.pages();
+        pages.rows.retain(|row| !row[2].as_text().eq("0"));
+        text += &pages.table(sink.style);
+        let files = self.files();
+        if !files.rows.is_empty() {
+            text += "\n";
+            text += &files.table(sink.style);
+        }
+        text += "\n";
+        for note in self.notes() {
+            text += &format!("note: {}\n", printable(&note));
+        }
+        text
+    }
+
+    fn json(&self) -> Json {
+        let outcome = &self.outcome;
+        let totals = &outcome.totals;
+        let fates = self.fates();
+        let fates = fates
+            .iter()
+            .map(|(id, _, pages)| (format!("{id}_pages"), json!(pages)));
+        let words = self.arguments.command.iter();
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let memory = match self.kernel_memory {
+            Measured::Exact(bytes) => json!(bytes),
+            _ => Json::Null,
+        };
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "timestamp": machine::timestamp().to_string(),
+            "hostname": machine::hostname(&Kernel::new()),
+            "page_size_bytes": cachewise_sys::page_size().get(),
+            "subject": self.subject,
+            "command": words,
+            "elapsed_seconds": self.elapsed.as_secs_f64(),
+            "verdict": self.verdict(),
+            "pages": fates.collect::<serde_json::Map<_, _>>(),
+            "most_resident_pages": outcome.most_resident.0,
+            "returned_pages": totals.returned.0,
+            "returned_near_pages": totals.returned_near.0,
+            "needed_by_others_pages": totals.needed.0,
+            "written_back_pages": outcome.written_back,
+            "cpu_seconds": outcome.cpu.as_secs_f64(),
+            "advice_cpu_seconds": outcome.cpu_of_advice.as_secs_f64(),
+            "advice_calls": outcome.calls,
+            "kernel_memory_bytes": memory,
+            "files": self.files().json(),
+            "notes": self.notes(),
+        })
+    }
+}
