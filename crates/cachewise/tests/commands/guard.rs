@@ -275,7 +275,7 @@ fn formats_have_every_event() {
     };
     let keep = out_of_reach();
     let files =
-        ["json", "csv", "om", "md"].map(|ending| filled.scratch.path(&format!("e.{ending}")));
+        ["json", "csv", "om", "md"].map(|ending| filled.scratch.path(format!("e.{ending}")));
     let mut guard = filled.guard(&["--of", "free", "--keep", &keep, "-d", "0.2", "--dry-run"]);
     for file in &files {
         guard.arg("-o").arg(file);
