@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
+use std::sync::LazyLock;
 
 use cachewise_model::{Datum, Field, ORDER, Row, Unit, field};
 
@@ -19,12 +20,12 @@ enum Sorted<'a> {
 /// The values of a row by the fields of the default order. Each is a sum of several counters, so that a list keeps them.
 pub(crate) type OrderValues = [Option<f64>; ORDER.len()];
 
+/// The fields of the default order: a search by name for each row would cost more than their sums.
+static FIELDS: LazyLock<[Option<&Field>; ORDER.len()]> = LazyLock::new(|| ORDER.map(field));
+
 /// The values of a row by the fields of the default order.
 pub(crate) fn order_values(row: &Row) -> OrderValues {
-    ORDER.map(|id| match field(id).map(|field| field.of(row)) {
-        Some(value) => number(&value.known()?),
-        None => None,
-    })
+    FIELDS.map(|field| number(&field?.of(row).known()?))
 }
 
 /// The requested order; ties are broken by the default order, then by name, so that rows do not
