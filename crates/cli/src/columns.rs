@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn completions_have_each_id_once() {
-        let values = TypedValueParser::possible_values(&SheetColumnsParser(&TABLES));
+        let parser = SheetColumnsParser(&TABLES);
+        let values = TypedValueParser::possible_values(&parser);
         let names: Vec<String> = values
             .expect("they are listed")
             .map(|value| value.get_name().to_owned())

@@ -155,7 +155,7 @@ mod tests {
         };
         assert!(of_child.may_be_alive().unwrap(), "it sleeps");
         child.kill().unwrap();
-        // Nobody has waited for it so far.
+        // Its parent has not waited for it so far.
         while of_child.may_be_alive().unwrap() {
             std::thread::yield_now();
         }
