@@ -9,7 +9,7 @@ use cachewise_cli::sinks::Sinks;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Count, Measured, SCHEMA_VERSION, shell_quoted};
 use cachewise_probe::shield::Kept;
-use cachewise_units::{Bytes, Pages, escaped};
+use cachewise_units::{Bytes, Pages, counted, escaped};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Value as Json, json};
 
@@ -206,7 +206,10 @@ impl<'a> Shown<'a> {
             sheet.rows.push(vec![
                 SheetCell::count(file.inserted.0),
                 SheetCell::count(file.dropped.0),
-                SheetCell::text(if file.is_stopped { "came back" } else { "" }),
+                SheetCell::with_text(
+                    file.is_stopped,
+                    if file.is_stopped { "came back" } else { "" },
+                ),
                 SheetCell::text(path),
             ]);
         }
@@ -232,13 +235,13 @@ impl<'a> Shown<'a> {
         if let Some(error) = &outcome.error {
             notes.push(format!("some pages could not be dropped: {error}"));
         }
-        let seconds = outcome.cpu.as_secs_f64();
-        let elapsed = self.elapsed.as_secs_f64().max(0.001);
+        let share = outcome.cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(0.001);
         notes.push(format!(
-            "the shield took {seconds:.3} s of CPU time ({:.2} % of one CPU), {:.3} s of it in {} calls that drop pages",
-            100.0 * seconds / elapsed,
-            outcome.cpu_of_advice.as_secs_f64(),
-            outcome.calls
+            "the shield took {} of CPU time ({} of one CPU), {} of it to drop pages ({})",
+            cachewise_view::seconds(outcome.cpu.as_secs_f64()),
+            cachewise_view::share(share),
+            cachewise_view::seconds(outcome.cpu_of_advice.as_secs_f64()),
+            counted(outcome.calls, "call"),
         ));
         notes
     }
