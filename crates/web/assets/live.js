@@ -27,7 +27,7 @@ function connect(calls) {
 
 async function status() {
   try {
-    return (await fetch("/api/v1/machine")).status;
+    return (await fetch(`${location.origin}/api/v1/machine`)).status;
   } catch {
     return 0;
   }

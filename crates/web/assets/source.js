@@ -12,9 +12,10 @@ const unpacked = (key, value) =>
 export const recorded = embedded && JSON.parse(embedded.textContent, unpacked);
 
 // Returns the document at an address of /api/v1, and the status of the answer.
+// The address is whole: a relative one would have the user name and password of the page's, which browsers refuse.
 export async function ask(name, query) {
   if (recorded) return { status: 200, answer: subjectOf(query.of) };
-  const response = await fetch(`/api/v1/${name}?${new URLSearchParams(query)}`);
+  const response = await fetch(`${location.origin}/api/v1/${name}?${new URLSearchParams(query)}`);
   return { status: response.status, answer: await response.json() };
 }
 
