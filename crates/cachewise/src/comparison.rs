@@ -1,7 +1,7 @@
 //! [`Change`]: a figure of two samples of runs, for `try` and `report --compare`.
 
 use cachewise_bench::matrix::{Compared, stats};
-use cachewise_model::{Datum, Missing, Reason, Unit};
+use cachewise_model::{Missing, Reason, Unit};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, figure, seconds, share};
 use serde_json::{Value as Json, json};
 
@@ -51,18 +51,6 @@ pub fn changes(figure: &Figure, pairs: Pairs, seed: u64) -> Vec<Change> {
         compared,
     });
     changes.collect()
-}
-
-/// A number as it is compared; `None` for names.
-pub fn number(datum: &Datum) -> Option<f64> {
-    match datum {
-        Datum::Count(number) | Datum::Id(number) => Some(*number as f64),
-        Datum::Pages(pages) => Some(pages.0 as f64),
-        Datum::Bytes(bytes) => Some(bytes.0 as f64),
-        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => Some(*number),
-        Datum::Ratio(ratio) => Some(ratio.get()),
-        Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => None,
-    }
 }
 
 impl Figure {

@@ -39,7 +39,7 @@ impl<'a> WithSnapshot<'a> {
         })
     }
 
-    /// As [`TouchWatcher::end_thread`].
+    /// Ends the thread that takes touches, as [`TouchWatcher::end_thread`].
     pub fn end_thread(&mut self) -> bool {
         self.touches.as_mut().is_some_and(TouchWatcher::end_thread)
     }

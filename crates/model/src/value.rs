@@ -41,6 +41,21 @@ const NANOSECONDS: f64 = 1e9;
 pub type Value = Measured<Datum>;
 
 impl Datum {
+    /// The value as a number, in its base unit; `None` for names.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Datum::Count(number) | Datum::Id(number) => Some(*number as f64),
+            Datum::Pages(pages) => Some(pages.0 as f64),
+            Datum::Bytes(bytes) => Some(bytes.0 as f64),
+            Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
+                Some(*number)
+            }
+            Datum::Ratio(ratio) => Some(ratio.get()),
+            Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => None,
+        }
+    }
+
     /// A whole number of this unit; of seconds, a number of nanoseconds.
     ///
     /// Units without whole numbers (names, times, ratios) give a bare count.

@@ -35,11 +35,11 @@ use std::time::{Duration, Instant};
 
 use cachewise_kstat::Kernel;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::error::Error;
 use crate::kernel_types::KernelTypes;
-use crate::loading::{Storage, quietly};
+use crate::loading::{Storage, quietly, run};
 
 pub use inode::{CachedInode, Name};
 use report::Receiver;
@@ -269,16 +269,6 @@ impl Census {
                 expected: size_of::<types::census>(),
             }),
         }
-    }
-}
-
-fn run(program: &ProgramMut<'_>, operation: &'static str) -> Result<u32, Error> {
-    match program.test_run(ProgramInput::default()) {
-        Ok(output) => Ok(output.return_value),
-        Err(source) => Err(Error::Run {
-            operation,
-            source: source.into(),
-        }),
     }
 }
 

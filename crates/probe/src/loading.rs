@@ -2,7 +2,9 @@
 
 use std::mem::MaybeUninit;
 
-use libbpf_rs::OpenObject;
+use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
+
+use crate::error::Error;
 
 /// Storage of libbpf-rs for the open object, which has to outlive the skeleton and not move.
 pub(crate) struct Storage(*mut MaybeUninit<OpenObject>);
@@ -40,4 +42,15 @@ pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
     let loaded = load();
     libbpf_rs::set_print(printer);
     loaded
+}
+
+/// Runs a program once, and returns its result.
+pub(crate) fn run(program: &ProgramMut<'_>, operation: &'static str) -> Result<u32, Error> {
+    match program.test_run(ProgramInput::default()) {
+        Ok(output) => Ok(output.return_value),
+        Err(source) => Err(Error::Run {
+            operation,
+            source: source.into(),
+        }),
+    }
 }

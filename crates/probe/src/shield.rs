@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use cachewise_units::Pages;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, IterOpts, Link, MapCore, MapFlags, MapHandle, ProgramInput, ProgramMut};
+use libbpf_rs::{Iter, IterOpts, Link, MapCore, MapFlags, MapHandle};
 
 use crate::error::Error;
 use crate::kernel_types::KernelTypes;
-use crate::loading::{Storage, quietly};
+use crate::loading::{Storage, quietly, run};
 use crate::options::CgroupFilter;
 use crate::record::Raw;
 use crate::ring::Ring;
@@ -352,16 +352,6 @@ fn configure(open: &mut skeleton::OpenShieldSkel<'_>, options: &Options) -> Resu
         config.stream_pages = pages.0;
     }
     Ok(())
-}
-
-fn run(program: &ProgramMut<'_>, operation: &'static str) -> Result<u32, Error> {
-    match program.test_run(ProgramInput::default()) {
-        Ok(output) => Ok(output.return_value),
-        Err(source) => Err(Error::Run {
-            operation,
-            source: source.into(),
-        }),
-    }
 }
 
 fn map_error(operation: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {

@@ -25,7 +25,7 @@ static FIELDS: LazyLock<[Option<&Field>; ORDER.len()]> = LazyLock::new(|| ORDER.
 
 /// The values of a row by the fields of the default order.
 pub(crate) fn order_values(row: &Row) -> OrderValues {
-    FIELDS.map(|field| number(&field?.of(row).known()?))
+    FIELDS.map(|field| field?.of(row).known()?.number())
 }
 
 /// The requested order; ties are broken by the default order, then by name, so that rows do not
@@ -112,19 +112,7 @@ fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
         None => Sorted::Missing,
         Some(Datum::Text(text) | Datum::Time(text)) => Sorted::Text(text),
         Some(Datum::Path(path)) => Sorted::Text(path.to_string_lossy().into_owned()),
-        Some(datum) => number(&datum).map_or(Sorted::Missing, Sorted::Number),
-    }
-}
-
-/// A value as a number; `None` for names.
-fn number(datum: &Datum) -> Option<f64> {
-    match datum {
-        Datum::Count(number) | Datum::Id(number) => Some(*number as f64),
-        Datum::Pages(pages) => Some(pages.0 as f64),
-        Datum::Bytes(bytes) => Some(bytes.0 as f64),
-        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => Some(*number),
-        Datum::Ratio(ratio) => Some(ratio.get()),
-        Datum::Text(_) | Datum::Time(_) | Datum::Path(_) => None,
+        Some(datum) => datum.number().map_or(Sorted::Missing, Sorted::Number),
     }
 }
 

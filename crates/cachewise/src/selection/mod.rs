@@ -10,6 +10,7 @@ mod processes;
 
 pub use groups::{group_of_container, group_of_unit, unit_name};
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,7 @@ use cachewise_probe::{Detail, Options, Scope};
 use cachewise_tui::Filter;
 use cachewise_units::escaped;
 use clap::Args;
+use clap::error::ErrorKind;
 
 use crate::machine::{self, Followed};
 use crate::options::parse_pid;
@@ -65,6 +67,52 @@ pub struct Selected {
 }
 
 impl Selection {
+    /// Checks that there is exactly one of a command, these options, and the option for the whole machine (whether it is
+    /// given, and its name), with clearer errors than those of clap; and that a command has no `-d`. `verb` and `example`
+    /// are those of the caller.
+    ///
+    /// # Errors
+    /// Names the missing or conflicting argument, and the fix.
+    pub fn exactly_one(
+        &self,
+        command: &[OsString],
+        (is_machine, machine): (bool, &str),
+        has_duration: bool,
+        (verb, example): (&str, &str),
+    ) -> Result<(), (ErrorKind, String)> {
+        let named = self.named.option();
+        let chosen = [
+            (!command.is_empty(), "a command"),
+            (self.pid.is_some(), "--pid"),
+            (named.is_some(), named.unwrap_or_default()),
+            (is_machine, machine),
+        ];
+        let chosen: Vec<&str> = chosen
+            .into_iter()
+            .filter_map(|(is_chosen, name)| is_chosen.then_some(name))
+            .collect();
+        let (kind, text) = match chosen[..] {
+            [] => (
+                ErrorKind::MissingRequiredArgument,
+                format!(
+                    "nothing to {verb}: add a command, as in `{example}`, or --pid PID, --command PATTERN, --cgroup PATH, \
+                     --unit NAME, --container NAME or {machine}"
+                ),
+            ),
+            [_] if has_duration && !command.is_empty() => (
+                ErrorKind::ArgumentConflict,
+                "-d limits the time of a process, group or machine; a command runs to its end: remove -d"
+                    .into(),
+            ),
+            [_] => return Ok(()),
+            [one, other, ..] => (
+                ErrorKind::ArgumentConflict,
+                format!("{one} and {other} name different things to {verb}: remove one of the two"),
+            ),
+        };
+        Err((kind, text))
+    }
+
     /// The option that selects, if there is one.
     pub fn option(&self) -> Option<&'static str> {
         self.pid.map(|_| "--pid").or_else(|| self.named.option())

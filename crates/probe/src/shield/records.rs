@@ -17,7 +17,7 @@ pub struct Noted {
     pub block: Block,
     /// Resident pages that the program inserted.
     pub ours: u64,
-    /// Of these, those that it has passed.
+    /// Pages of `ours` that the program has passed.
     pub passed: u64,
     /// When the program used it last, on the monotonic clock; `None`: not so far.
     pub touched: Option<Duration>,
@@ -53,7 +53,7 @@ pub struct ShieldedFile {
 pub struct Totals {
     /// Pages that the programs inserted into regular files.
     pub inserted: Pages,
-    /// Of these, those that can be dropped if the rule allows it.
+    /// Pages of `inserted` that can be dropped if the rule allows it.
     pub noted: Pages,
     /// Pages that this process dropped.
     pub dropped: Pages,
@@ -61,7 +61,7 @@ pub struct Totals {
     pub left: Pages,
     /// Dropped pages that the programs used again.
     pub returned: Pages,
-    /// Of these, those that would still have been resident.
+    /// Pages of `returned` that would still have been resident without the shield.
     pub returned_near: Pages,
     /// Dropped pages that other processes inserted again.
     pub needed: Pages,

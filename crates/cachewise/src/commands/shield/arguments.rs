@@ -66,34 +66,11 @@ impl Shield {
     /// # Errors
     /// Names the missing or conflicting argument, and the fix.
     pub fn check(&self) -> Result<(), (ErrorKind, String)> {
-        let named = self.selection.named.option();
-        let chosen = [
-            (!self.command.is_empty(), "a command"),
-            (self.selection.pid.is_some(), "--pid"),
-            (named.is_some(), named.unwrap_or_default()),
+        self.selection.exactly_one(
+            &self.command,
             (self.auto, "--auto"),
-        ];
-        let chosen: Vec<&str> = chosen
-            .into_iter()
-            .filter_map(|(is_chosen, name)| is_chosen.then_some(name))
-            .collect();
-        match chosen[..] {
-            [] => Err((
-                ErrorKind::MissingRequiredArgument,
-                "nothing to shield: add a command, as in `cachewise shield -- tar cf x.tar dir`, or --pid PID, --command \
-                 PATTERN, --cgroup PATH, --unit NAME, --container NAME or --auto"
-                    .into(),
-            )),
-            [_] if self.duration.is_some() && !self.command.is_empty() => Err((
-                ErrorKind::ArgumentConflict,
-                "-d limits the time that a process, group or machine is shielded; a command runs to its end: remove -d"
-                    .into(),
-            )),
-            [_] => Ok(()),
-            [one, other, ..] => Err((
-                ErrorKind::ArgumentConflict,
-                format!("{one} and {other} name different things to shield: remove one of the two"),
-            )),
-        }
+            self.duration.is_some(),
+            ("shield", "cachewise shield -- tar cf x.tar dir"),
+        )
     }
 }

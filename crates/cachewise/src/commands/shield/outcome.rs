@@ -31,7 +31,7 @@ pub struct Outcome {
     pub written_back: u64,
     /// CPU time of the thread.
     pub cpu: Duration,
-    /// Of that, the time in posix_fadvise(2) and sync_file_range(2).
+    /// The part of `cpu` in posix_fadvise(2) and sync_file_range(2).
     pub cpu_of_advice: Duration,
     /// Calls of posix_fadvise(2).
     pub calls: u64,

@@ -64,7 +64,7 @@ fn words(kept: Kept) -> (&'static str, &'static str) {
 }
 
 impl<'a> Shown<'a> {
-    /// Of a shield that has ended.
+    /// The result of a shield that has ended.
     pub fn new(
         arguments: &'a Shield,
         selected: &Selected,

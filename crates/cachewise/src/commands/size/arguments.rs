@@ -77,33 +77,11 @@ impl Size {
     /// # Errors
     /// Names the missing or conflicting argument, and the fix.
     pub fn check(&self) -> Result<(), (ErrorKind, String)> {
-        let named = self.selection.named.option();
-        let chosen = [
-            (!self.command.is_empty(), "a command"),
-            (self.selection.pid.is_some(), "--pid"),
-            (named.is_some(), named.unwrap_or_default()),
+        self.selection.exactly_one(
+            &self.command,
             (self.all, "--all"),
-        ];
-        let chosen: Vec<&str> = chosen
-            .into_iter()
-            .filter_map(|(is_chosen, name)| is_chosen.then_some(name))
-            .collect();
-        match chosen[..] {
-            [] => Err((
-                ErrorKind::MissingRequiredArgument,
-                "nothing to watch: add a command, as in `cachewise size -- ls`, or --pid PID, --command PATTERN, --cgroup PATH, --unit NAME, --container NAME or --all"
-                    .into(),
-            )),
-            [_] if self.duration.is_some() && !self.command.is_empty() => Err((
-                ErrorKind::ArgumentConflict,
-                "-d limits the time that a process, group or machine is watched; a command runs to its end: remove -d"
-                    .into(),
-            )),
-            [_] => Ok(()),
-            [one, other, ..] => Err((
-                ErrorKind::ArgumentConflict,
-                format!("{one} and {other} name different things to watch: remove one of the two"),
-            )),
-        }
+            self.duration.is_some(),
+            ("watch", "cachewise size -- ls"),
+        )
     }
 }

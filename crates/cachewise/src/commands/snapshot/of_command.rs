@@ -121,7 +121,7 @@ pub fn prune(file: &Path, command: &[OsString]) -> Result<ExitCode> {
 struct Watched {
     touched: Touched,
     snapshot: Snapshot,
-    /// That of the command.
+    /// The status of the command.
     status: ExitCode,
 }
 

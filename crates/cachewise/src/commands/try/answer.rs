@@ -237,7 +237,7 @@ pub fn check_format(format: Format) -> Result<()> {
 
 fn values(field: &Field, arm: &Arm) -> Vec<f64> {
     let rows = arm.runs.iter().map(|run| run.interval.total_row());
-    rows.filter_map(|row| comparison::number(&field.of(&row).known()?))
+    rows.filter_map(|row| field.of(&row).known()?.number())
         .collect()
 }
 
