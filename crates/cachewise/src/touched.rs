@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use cachewise_probe::{Access, AccessKind, Accesses, FileId, FileKind, Probe, Snapshot};
 use cachewise_residency::snapshot::SnapshotEntry;
-use cachewise_residency::{Error, Inode, map, open};
+use cachewise_residency::{Error, Inode, map, merged, open};
 use cachewise_units::{ByteRange, PageRange, escaped};
 
 use crate::commands::files::is_not_opened;
@@ -284,14 +284,7 @@ impl Pages {
         self.ranges.push(pages);
         // Twice what is left after merging, so that the cost of a touch does not grow with their number.
         if self.ranges.len() > 2 * self.merged + 64 {
-            self.ranges.sort_unstable_by_key(|range| range.start);
-            self.ranges.dedup_by(|next, last| {
-                let touches = next.start <= last.end;
-                if touches {
-                    last.end = last.end.max(next.end);
-                }
-                touches
-            });
+            self.ranges = merged(std::mem::take(&mut self.ranges));
             self.merged = self.ranges.len();
         }
     }

@@ -33,7 +33,7 @@
 //!
 //! # Layout
 //! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
-//! - `map`: [`map()`]: which pages, [`ResidentMap`].
+//! - `map`: [`map()`]: which pages, [`ResidentMap`]; `ranges`: [`merged`].
 //! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: identity and size of a file.
 //! - `walk`: [`Walk`]: trees of files, by several threads; [`WalkItem`], [`WalkedFile`], [`Summary`], [`Patterns`].
@@ -85,6 +85,7 @@ pub use lock::{Lock, LockOptions, Pick, lock, may_lock};
 pub use map::{ResidentMap, map};
 pub use memlock_limit::MemlockLimit;
 pub use query::{open, open_to_act, query};
+pub use ranges::merged;
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;

@@ -3,7 +3,8 @@
 use cachewise_units::{PageRange, Pages};
 
 /// Puts ranges in order, and those that touch together.
-pub(crate) fn merged(mut ranges: Vec<PageRange>) -> Vec<PageRange> {
+#[must_use]
+pub fn merged(mut ranges: Vec<PageRange>) -> Vec<PageRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, last| {

@@ -181,10 +181,11 @@ fn hot_pages_survive_a_scan() {
         let with = resident(&hot);
         adds_up(&result);
         assert!(without < before / 2, "a scan evicts: {without} of {before}");
-        // Both passes, which do not fit into the group.
-        let dropped = pages(&result, "dropped") > pages(&result, "inserted") * 9 / 10;
-        println!("{with} of {again} pages stay: {}", result["verdict"]);
-        (dropped && with * 100 >= again * 95).then_some(())
+        assert!(
+            pages(&result, "dropped") > pages(&result, "inserted") * 9 / 10,
+            "both passes, which do not fit into the group: {result:#}"
+        );
+        (with * 100 >= again * 95).then_some(())
     });
 }
 
@@ -198,13 +199,13 @@ fn a_running_process() {
     shield.until_thread("shield");
     reader.read();
     until("the pages are dropped", || {
-        (resident(&file) < 32).then_some(())
+        (resident(&file) == 0).then_some(())
     });
     shield.signal(Signal::INT);
     shield.wait().expect(130, "Ctrl-C ends it, with the result");
     let result = shielded.read();
     adds_up(&result);
-    assert!(pages(&result, "dropped") > 64 * MIB / page_size() - 32);
+    assert!(pages(&result, "dropped") >= 64 * MIB / page_size());
     reader.end();
 }
 
@@ -235,7 +236,7 @@ fn a_control_group() {
     reader.read();
     other.read();
     until("pages of the group are dropped", || {
-        (resident(&inside) < 32).then_some(())
+        (resident(&inside) == 0).then_some(())
     });
     assert!(resident(&outside) > 0, "other programs are not shielded");
     reader.end();
@@ -470,11 +471,13 @@ fn two_shields() {
     command.args(["-o", &target, "--", "cat"]).arg(&file);
     Ended::of(command.stdout(Stdio::null())).expect(0, "both end well");
     let left = resident(&file);
-    assert!(left < 64, "dropped by either, but for {left}");
-    adds_up(&shielded.read());
+    let outer = shielded.read();
+    adds_up(&outer);
     let inner: Value =
         serde_json::from_slice(&fs::read(inner).expect("it was written")).expect("it is JSON");
     adds_up(&inner);
+    let in_use = pages(&outer, "in_use") + pages(&inner, "in_use");
+    assert!(left <= in_use, "dropped by either: {left}");
 }
 
 fn nothing_is_left() {
