@@ -32,7 +32,7 @@ const AROUND: u64 = 15;
 pub struct TouchWatcher {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Work>>>,
-    /// What a thread that has ended was working on.
+    /// The state of a thread that has ended.
     work: Option<Work>,
 }
 

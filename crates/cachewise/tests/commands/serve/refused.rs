@@ -364,8 +364,8 @@ pub fn slow_readers() {
     });
     let before = memory();
     let mut slow = Vec::new();
-    // Those of 300 do not fit. A server that makes answers slower than it disconnects clients that read nothing never has
-    // so many at once.
+    // 300 answers do not fit. A server that makes them slower than it disconnects clients that read nothing never holds
+    // that number at once.
     let began = Instant::now();
     let is_full = (0..300).any(|_| {
         let mut stream = connect(&site.address);
