@@ -177,17 +177,27 @@ impl Chromium {
     }
 
     /// Clicks on the element that a selector finds, as a mouse does. The page can move between the look at its place and
-    /// the click, for example when a finding comes: it tells whether the click met the element, and another one follows
-    /// where it did not.
+    /// the click, for example when a finding comes: a click that meets something else is kept from it, and another one
+    /// follows.
     pub fn click(&mut self, selector: &str) {
+        self.value(&format!(
+            "addEventListener('click', window.keep = (event) => {{ \
+               window.met = event.target.closest({selector:?}) !== null; \
+               if (!window.met) {{ event.stopImmediatePropagation(); event.preventDefault(); }} \
+             }}, {{ capture: true }}); window.met = false"
+        ));
         until(&format!("a click meets {selector}"), || {
             let place = self.value(&format!(
                 "(() => {{ const found = document.querySelector({selector:?}); found.scrollIntoView({{block: 'center'}}); \
-                 addEventListener('click', (event) => {{ window.met = event.target.closest({selector:?}) !== null; }}, \
-                 {{ capture: true, once: true }}); window.met = false; \
                  const box = found.getBoundingClientRect(); \
-                 return [box.x + box.width / 2, box.y + Math.min(box.height / 2, 8)]; }})()"
+                 const place = [box.x + box.width / 2, box.y + Math.min(box.height / 2, 8)]; \
+                 const there = document.elementFromPoint(...place); \
+                 return [...place, there?.closest({selector:?}) === found, there?.outerHTML.slice(0, 200)]; }})()"
             ));
+            if place[2] == false {
+                println!("{selector} at {place} is covered");
+                return None;
+            }
             for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
                 let mouse = json!({
                     "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
@@ -196,6 +206,7 @@ impl Chromium {
             }
             (self.value("window.met") == true).then_some(())
         });
+        self.value("removeEventListener('click', window.keep, { capture: true })");
     }
 
     /// Presses Enter.
