@@ -8,15 +8,15 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
 use futures_util::{StreamExt, stream};
-use tokio::sync::Semaphore;
 
 use crate::block::Block;
+use crate::bulkhead::Bulkhead;
 use crate::counters::{Counters, Table, Tier};
 use crate::deadline;
 use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
-use crate::origin::{Entry, Kind, Meta, Origin};
+use crate::origin::{Entry, Kind, Meta, Origin, Room};
 use crate::policy::{EngineAnswer, Remote};
 use crate::{BlockKey, Error, Settings};
 
@@ -87,8 +87,8 @@ struct CacheInner {
     local: Box<dyn LocalTier>,
     remote: Option<Remote>,
     flights: Flights,
-    reads: Arc<Semaphore>,
-    looks: Arc<Semaphore>,
+    reads: Bulkhead,
+    looks: Bulkhead,
     counters: Counters,
 }
 
@@ -106,10 +106,12 @@ impl BlockCache {
             Some(engine) => Some(Remote::open(engine, &settings).await?),
             None => None,
         };
+        // Half of what a reader waits for, so that the next one is told before it waits as long.
+        let patience = settings.read_deadline / 2;
         Ok(Self {
             inner: Arc::new(CacheInner {
-                reads: Arc::new(Semaphore::new(settings.origin_reads)),
-                looks: Arc::new(Semaphore::new(settings.origin_reads)),
+                reads: Bulkhead::for_reads(settings.origin_reads, patience),
+                looks: Bulkhead::for_looks(settings.origin_reads, patience),
                 settings,
                 origin,
                 local: Box::new(local),
@@ -136,7 +138,7 @@ impl BlockCache {
         warnings
     }
 
-    /// Returns the metadata of an object. Always asks the origin.
+    /// Returns the metadata of an object, of what a link leads to. Always asks the origin.
     ///
     /// # Errors
     /// As [`Origin::stat`], and [`Error::Deadline`].
@@ -147,6 +149,29 @@ impl BlockCache {
             .looked(path, async move { origin.stat(&owned).await })
             .await?;
         Ok(self.file(path, meta))
+    }
+
+    /// Returns the metadata of an object, of a link itself. Always asks the origin.
+    ///
+    /// # Errors
+    /// As [`Self::stat`].
+    pub async fn look(&self, path: &Path) -> Result<File, Error> {
+        let owned = path.to_owned();
+        let origin = Arc::clone(&self.inner.origin);
+        let meta = self
+            .looked(path, async move { origin.look(&owned).await })
+            .await?;
+        Ok(self.file(path, meta))
+    }
+
+    /// Returns the room of the origin's file system, if the origin tells. Always asks the origin.
+    ///
+    /// # Errors
+    /// As [`Origin::room`], and [`Error::Deadline`].
+    pub async fn room(&self) -> Result<Option<Room>, Error> {
+        let origin = Arc::clone(&self.inner.origin);
+        self.looked(Path::new(""), async move { origin.room().await })
+            .await
     }
 
     /// Waits until a file that was written a moment ago can be cached, 3 s at most, and returns its
@@ -314,13 +339,8 @@ impl BlockCache {
         path: &Path,
         look: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        let looks = Arc::clone(&self.inner.looks);
-        match tokio::time::timeout(
-            self.inner.settings.read_deadline,
-            bounded(looks, path.to_owned(), look),
-        )
-        .await
-        {
+        let looked = self.inner.looks.run(path, look);
+        match tokio::time::timeout(self.inner.settings.read_deadline, looked).await {
             Ok(looked) => looked,
             Err(_) => Err(self.inner.late(path, "the origin")),
         }
@@ -458,10 +478,10 @@ impl CacheInner {
         let keep = file.is_settled();
         let origin = Arc::clone(&self.origin);
         let of = file.clone();
-        let read = bounded(Arc::clone(&self.reads), file.path.clone(), async move {
+        let read = self.reads.run(&file.path, async move {
             origin.read(&of.path, &of.meta, range).await
-        })
-        .await;
+        });
+        let read = read.await;
         let (counters, took) = (&self.counters.origin, begun.elapsed());
         let bytes = match read {
             Ok(bytes) if length(&bytes) == range.len => bytes,
@@ -505,25 +525,6 @@ impl CacheInner {
             waiting_for,
         }
     }
-}
-
-/// Runs a call to the origin as a task that keeps its permit until the call really ends. This
-/// bounds the number of calls to an origin that hangs, however many readers give up.
-async fn bounded<T: Send + 'static>(
-    permits: Arc<Semaphore>,
-    path: PathBuf,
-    call: impl Future<Output = Result<T, Error>> + Send + 'static,
-) -> Result<T, Error> {
-    let died = || Error::Worker { path };
-    let Ok(permit) = permits.acquire_owned().await else {
-        return Err(died());
-    };
-    let task = tokio::spawn(async move {
-        let answer = call.await;
-        drop(permit);
-        answer
-    });
-    task.await.unwrap_or_else(|_| Err(died()))
 }
 
 fn refused(file: &File, range: ByteRange, why: &'static str) -> Error {

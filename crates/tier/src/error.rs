@@ -100,6 +100,21 @@ pub enum Error {
         waiting_for: &'static str,
     },
 
+    /// Earlier calls hang, and this one would only join them: other parts of the origin can be read.
+    #[error(
+        "{}: {calls} earlier requests to the origin have no answer for more than {} ms; check what is mounted there, and try \
+         again",
+        named(path), longer_than.as_millis()
+    )]
+    Hangs {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// Requests without an answer to the object, or in its directory.
+        calls: usize,
+        /// How long each of them takes at least.
+        longer_than: Duration,
+    },
+
     /// The origin failed.
     #[error("{}: {operation} at the origin: {source}", named(path))]
     Origin {
@@ -198,7 +213,7 @@ impl Error {
             | Self::Unversioned { .. } => ErrorKind::Invalid,
             Self::Changed { .. } => ErrorKind::Changed,
             Self::NotListed { .. } => ErrorKind::Unsupported,
-            Self::Deadline { .. } => ErrorKind::Deadline,
+            Self::Deadline { .. } | Self::Hangs { .. } => ErrorKind::Deadline,
             Self::Locked { .. } => ErrorKind::Busy,
             Self::Origin { .. }
             | Self::Directory { .. }

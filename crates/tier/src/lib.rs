@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod bulkhead;
 mod cache;
 mod counters;
 mod deadline;
@@ -74,7 +75,7 @@ pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals}
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
 pub use origin::{
-    Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
+    Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, Room, S3, Version,
 };
 pub use policy::Started;
 pub use runtime::runtime;

@@ -19,6 +19,8 @@ pub struct Tree {
 #[derive(Debug)]
 struct Left {
     path: PathBuf,
+    /// Whether it is a link of a directory, which may lead nowhere.
+    is_link: bool,
     /// The directories above it, as they were met.
     above: Arc<Vec<(u64, Version)>>,
 }
@@ -33,6 +35,7 @@ impl Tree {
         };
         let left = named.iter().rev().map(|path| Left {
             path: path.clone(),
+            is_link: false,
             above: Arc::default(),
         });
         Self {
@@ -41,14 +44,20 @@ impl Tree {
     }
 
     /// Returns the next file in its present state; `None` at the end. Skips objects that are
-    /// neither file nor directory, and links that lead back to a parent directory.
+    /// neither file nor directory, and links that lead nowhere, out of the origin, or back to a parent directory.
     ///
     /// # Errors
     /// As [`BlockCache::stat`] and [`BlockCache::list`]; it can be gone on with.
     pub async fn next(&mut self, cache: &BlockCache) -> Option<Result<File, Error>> {
-        while let Some(Left { path, above }) = self.left.pop() {
+        while let Some(Left {
+            path,
+            is_link,
+            above,
+        }) = self.left.pop()
+        {
             let file = match cache.stat(&path).await {
                 Ok(file) => file,
+                Err(Error::NotFound { .. } | Error::Path { .. }) if is_link => continue,
                 Err(error) => return Some(Err(error)),
             };
             match file.meta().kind {
@@ -73,11 +82,12 @@ impl Tree {
                     let above = Arc::new(above);
                     self.left.extend(entries.into_iter().map(|entry| Left {
                         path: path.join(entry.name),
+                        is_link: entry.kind == Kind::Link,
                         above: Arc::clone(&above),
                     }));
                 }
                 Kind::File => return Some(Ok(file)),
-                Kind::Other => {}
+                Kind::Other | Kind::Link => {}
             }
         }
         None

@@ -38,15 +38,19 @@ impl Owner {
         FileAttr {
             ino: INodeNo(number),
             size: meta.size,
-            blocks: meta.size.div_ceil(512),
+            blocks: meta.blocks.unwrap_or(meta.size.div_ceil(512)),
             atime: modified,
             mtime: modified,
             ctime: modified,
             crtime: modified,
             kind: file_type(meta.kind),
             // Never setuid, and writing is never allowed.
-            perm: u16::try_from(meta.mode & self.allowed(meta)).unwrap_or(0),
-            nlink: if meta.is_dir() { 2 } else { 1 },
+            perm: match meta.kind {
+                // Of a link nobody asks; this is what all have.
+                Kind::Link => 0o777,
+                _ => u16::try_from(meta.mode & self.allowed(meta)).unwrap_or(0),
+            },
+            nlink: meta.links,
             uid,
             gid,
             rdev: 0,
@@ -72,6 +76,7 @@ pub(super) fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::File => FileType::RegularFile,
         Kind::Directory => FileType::Directory,
+        Kind::Link => FileType::Symlink,
         Kind::Other => FileType::Socket,
     }
 }

@@ -1,7 +1,8 @@
 //! The FUSE file system: answers requests from the cache.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -28,9 +29,6 @@ const MISSING: Duration = Duration::from_secs(10);
 
 /// Maximum readahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
-
-/// The inode number for names that were not looked up yet.
-const UNKNOWN: u64 = 0xffff_ffff;
 
 /// The file system that the FUSE session calls.
 pub(super) struct Filesystem(Arc<MountShared>);
@@ -78,7 +76,8 @@ impl fuser::Filesystem for Filesystem {
             // One slow name does not hold up the others of its directory.
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ASYNC_DIO,
-            // Pages are of one state for ever: nothing makes them invalid.
+            // A number is of one state for ever: nothing makes its pages, or where a link leads, invalid.
+            InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
         ] {
             // A kernel without the capability works too.
@@ -202,6 +201,21 @@ impl fuser::Filesystem for Filesystem {
         });
     }
 
+    fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+        let begun = Instant::now();
+        let inode = self.0.inodes.get(number.0);
+        let target = match inode.as_ref().map(|inode| &inode.content) {
+            Some(Content::File(file)) => file.meta().target.as_deref(),
+            _ => None,
+        };
+        let operations = &self.0.operations;
+        operations.answered(Operation::Readlink, begun, target.is_none());
+        match target {
+            Some(target) => reply.data(target.as_os_str().as_encoded_bytes()),
+            None => reply.error(Errno::EINVAL),
+        }
+    }
+
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let begun = Instant::now();
         let shared = &self.0;
@@ -257,7 +271,7 @@ impl fuser::Filesystem for Filesystem {
                 Ok(bytes) => reply.data(&bytes),
                 Err(error) => {
                     reply.error(errno(&error));
-                    if error.kind() == ErrorKind::Changed {
+                    if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) {
                         shared.outdated(file.path(), number.0);
                     }
                 }
@@ -290,10 +304,7 @@ impl fuser::Filesystem for Filesystem {
             match own.as_ref().map(|inode| &inode.content) {
                 Some(Content::Own { .. }) => {
                     let name = REPORT.rsplit('/').next().unwrap_or(REPORT);
-                    let entry = Entry {
-                        name: OsString::from(name),
-                        kind: Kind::File,
-                    };
+                    let entry = Entry::new(name, Kind::File);
                     self.0.lists().insert(handle, Arc::new(vec![entry]));
                     reply.opened(FileHandle(handle), FopenFlags::empty());
                 }
@@ -329,14 +340,22 @@ impl fuser::Filesystem for Filesystem {
             reply.error(Errno::EBADF);
             return;
         };
-        let dots = [(OsStr::new("."), number.0), (OsStr::new(".."), UNKNOWN)];
-        let dots = dots.map(|(name, number)| (name, number, FileType::Directory));
+        let path = self.0.directory(number.0).unwrap_or_default();
+        let above = self
+            .0
+            .inodes
+            .number_of(path.parent().unwrap_or(Path::new("")));
+        let dots = [(".", number.0), ("..", above.unwrap_or(number.0))];
+        let dots = dots.map(|(name, number)| (OsStr::new(name), number, FileType::Directory));
         let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
         let entries = list
             .get(skipped.saturating_sub(dots.len())..)
             .unwrap_or_default()
             .iter()
-            .map(|entry| (entry.name.as_os_str(), UNKNOWN, file_type(entry.kind)));
+            .map(|entry| {
+                let number = self.0.inodes.entry_number(&path, entry);
+                (entry.name.as_os_str(), number, file_type(entry.kind))
+            });
         let mut next = offset;
         for (name, number, kind) in dots.into_iter().skip(skipped).chain(entries) {
             next = next.saturating_add(1);
@@ -361,16 +380,32 @@ impl fuser::Filesystem for Filesystem {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
-        // How much room the origin has is not known, and nothing can be written.
-        let block = u32::try_from(self.0.cache.settings().block.0).unwrap_or(u32::MAX);
-        reply.statfs(0, 0, 0, 0, 0, block, 255, block);
+        self.answer(|shared| async move {
+            let block = u32::try_from(shared.cache.settings().block.0).unwrap_or(u32::MAX);
+            // An origin that does not answer is no reason for `df` to fail.
+            let Ok(Some(room)) = shared.cache.room().await else {
+                reply.statfs(0, 0, 0, 0, 0, block, 255, block);
+                return;
+            };
+            let unit = u32::try_from(room.unit).unwrap_or(block);
+            reply.statfs(
+                room.units,
+                room.free,
+                room.available,
+                room.files,
+                room.files_free,
+                block,
+                room.longest_name,
+                unit,
+            );
+        });
     }
 }
 
 /// Returns whether a later write would give the object another version.
 fn settled(meta: &Meta) -> bool {
     let now = std::time::SystemTime::now();
-    meta.is_dir() || meta.keep_from.is_none_or(|from| now >= from)
+    meta.kind != Kind::File || meta.keep_from.is_none_or(|from| now >= from)
 }
 
 /// Returns the part of some bytes that a read requests.

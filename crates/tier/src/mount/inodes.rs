@@ -1,7 +1,8 @@
 //! Map of inode numbers to states of objects.
 //!
-//! A number always means one state of a file; a file that changed gets a new number. A
-//! directory keeps its number, as only its names are cached. The kernel counts the lookups of each
+//! A number always means one state of a file. It is that of the origin, so that it is the same after the kernel has
+//! forgotten it, and the same for all names of a file; a file that changed while somebody holds its old state gets
+//! another one. A directory keeps its number, as only its names are cached. The kernel counts the lookups of each
 //! number and returns them with FORGET.
 
 use std::collections::HashMap;
@@ -10,8 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use twox_hash::XxHash3_64;
 
-use crate::{Entry, File};
+use crate::{Entry, File, Kind};
+
+/// The first of the numbers that no origin gives: file systems count from 1, and [`crate::Directory`] makes its own
+/// with the highest bit.
+const MADE: u64 = 1 << 62;
 
 /// The number that the kernel begins with.
 pub(super) const ROOT: u64 = 1;
@@ -44,22 +50,13 @@ pub(super) struct KnownDirectory {
     pub list: Option<(Arc<Vec<Entry>>, Instant)>,
 }
 
-impl Inode {
-    /// Its path at the origin.
-    pub(super) fn path(&self) -> Option<&Path> {
-        match &self.content {
-            Content::File(file) => Some(file.path()),
-            Content::Directory { path, .. } => Some(path),
-            Content::Own { .. } => None,
-        }
-    }
-}
-
 #[derive(Debug)]
 struct KnownInode {
     inode: Arc<Inode>,
     /// The kernel's lookup count.
     lookups: u64,
+    /// Its names in `newest`.
+    paths: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -76,7 +73,7 @@ pub(super) struct Inodes(Mutex<InodeTable>);
 impl Inodes {
     pub(super) fn new() -> Self {
         Self(Mutex::new(InodeTable {
-            next: ROOT + 1,
+            next: MADE,
             held: HashMap::new(),
             newest: HashMap::new(),
         }))
@@ -99,14 +96,16 @@ impl Inodes {
         // Written a moment ago: what is written next may look the same, so this state is for this one time.
         let keep_from = file.meta().keep_from;
         let is_settled = keep_from.is_none_or(|from| SystemTime::now() >= from);
-        let is_settled = is_settled || file.meta().is_dir();
+        let is_settled = is_settled || file.meta().kind != Kind::File;
         let newest = state.newest.get(file.path()).map(|(number, _)| *number);
-        let newest = newest.filter(|_| is_settled);
-        let same = newest.and_then(|number| {
-            let held = state.held.get_mut(&number)?;
+        let wanted = wanted(&file);
+        let same = newest.into_iter().chain([wanted]).find_map(|number| {
+            let held = state.held.get_mut(&number).filter(|_| is_settled)?;
             let is_same = match &held.inode.content {
                 Content::File(known) => known.meta() == file.meta(),
-                Content::Directory { known, .. } if file.meta().is_dir() => {
+                Content::Directory { path, known }
+                    if file.meta().is_dir() && path == file.path() =>
+                {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     // Another look at a directory that has changed: its old list is not its list.
                     if known.file.meta() != file.meta() {
@@ -138,12 +137,14 @@ impl Inodes {
             };
             let number = match path.as_os_str().is_empty() {
                 true => ROOT,
-                false => state.number(),
+                // What is read of an unsettled state may be of the next one: no other look gets its number.
+                false if !is_settled || state.held.contains_key(&wanted) => state.number(),
+                false => wanted,
             };
             state.hold(number, content)
         });
         if is_settled {
-            state.newest.insert(path, (inode.number, at));
+            state.name(path, inode.number, at);
         } else {
             state.newest.remove(&path);
         }
@@ -180,14 +181,21 @@ impl Inodes {
         self.state().newest.get(path).map(|(number, _)| *number)
     }
 
-    /// Marks the state with this number as outdated, so that the next lookup of its path asks the
+    /// Returns the number that an entry of a directory has, or will get by its lookup.
+    pub(super) fn entry_number(&self, directory: &Path, entry: &Entry) -> u64 {
+        let path = directory.join(&entry.name);
+        self.number_of(&path)
+            .unwrap_or_else(|| number_of(&path, entry.inode))
+    }
+
+    /// Marks the state with this number as outdated, so that the next lookup of its names asks the
     /// origin. Returns `false` if a newer state is known already, as readers of an old state notice
     /// the change again and again.
     pub(super) fn outdated(&self, path: &Path, number: u64) -> bool {
         let mut state = self.state();
         let newest = state.newest.get(path).map(|(newest, _)| *newest);
         if newest == Some(number) {
-            state.newest.remove(path);
+            state.forget_names(number);
         }
         newest.is_none_or(|newest| newest == number)
     }
@@ -202,17 +210,8 @@ impl Inodes {
         if held.lookups > 0 || number == ROOT {
             return;
         }
-        let Some(held) = state.held.remove(&number) else {
-            return;
-        };
-        if let Some(path) = held.inode.path()
-            && state
-                .newest
-                .get(path)
-                .is_some_and(|(newest, _)| *newest == number)
-        {
-            state.newest.remove(path);
-        }
+        state.forget_names(number);
+        state.held.remove(&number);
     }
 
     /// Number of inodes that the kernel holds.
@@ -225,9 +224,37 @@ impl Inodes {
 impl InodeTable {
     fn number(&mut self) -> u64 {
         let number = self.next;
-        // 2^64 states are not seen in any machine's life.
+        // 2^62 states are not seen in any machine's life.
         self.next = self.next.saturating_add(1);
         number
+    }
+
+    /// Notes which state a path has, by the origin's word of this moment.
+    fn name(&mut self, path: PathBuf, number: u64, at: Instant) {
+        let before = self.newest.insert(path.clone(), (number, at));
+        if before.is_some_and(|(before, _)| before == number) {
+            return;
+        }
+        if let Some(held) = self.held.get_mut(&number) {
+            held.paths.push(path);
+        }
+    }
+
+    /// Takes the names of a number away; those of newer states stay.
+    fn forget_names(&mut self, number: u64) {
+        let held = self.held.get_mut(&number);
+        for path in held
+            .map(|held| std::mem::take(&mut held.paths))
+            .unwrap_or_default()
+        {
+            if self
+                .newest
+                .get(&path)
+                .is_some_and(|(newest, _)| *newest == number)
+            {
+                self.newest.remove(&path);
+            }
+        }
     }
 
     fn hold(&mut self, number: u64, content: Content) -> Arc<Inode> {
@@ -235,9 +262,23 @@ impl InodeTable {
         let held = KnownInode {
             inode: Arc::clone(&inode),
             lookups: 1,
+            paths: Vec::new(),
         };
         self.held.insert(number, held);
         inode
+    }
+}
+
+/// The number that an object should have: its own at the origin, else one made of its path.
+fn wanted(file: &File) -> u64 {
+    number_of(file.path(), file.meta().inode)
+}
+
+/// As [`wanted`], for an entry of a list.
+pub(super) fn number_of(path: &Path, inode: u64) -> u64 {
+    match inode {
+        0 | ROOT => (1 << 63) | XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes()),
+        inode => inode,
     }
 }
 
@@ -258,16 +299,8 @@ mod tests {
         let name = Path::new("file");
         let look = |size, keep_from| {
             let meta = Meta {
-                kind: Kind::File,
-                size,
-                version: Version::new("1"),
-                device: 0,
-                modified: None,
-                mode: 0o444,
-                owner: None,
-                has_acl: false,
-                is_readable: true,
                 keep_from,
+                ..Meta::plain(Kind::File, size, Version::new("1"))
             };
             inodes.found(cache.file(name, meta), Instant::now()).number
         };
@@ -293,6 +326,31 @@ mod tests {
         assert!(inodes.again(name, hour).is_none(), "asked again");
         inodes.forget(another, 3);
         assert_eq!(inodes.len(), 0, "nothing is kept of what nobody holds");
+
+        let names = ["one name", "another name"].map(|name| {
+            let meta = Meta {
+                inode: 77,
+                ..Meta::plain(Kind::File, 3, Version::new("1"))
+            };
+            cache.file(Path::new(name), meta)
+        });
+        let numbers = names
+            .clone()
+            .map(|file| inodes.found(file, Instant::now()).number);
+        assert_eq!(numbers, [77, 77], "the origin's, of both names");
+        inodes.outdated(names[0].path(), 77);
+        assert!(
+            inodes.again(names[1].path(), hour).is_none(),
+            "outdated too"
+        );
+        let mut meta = names[0].meta().clone();
+        meta.version = Version::new("2");
+        let newer = cache.file(names[0].path(), meta);
+        let newer = inodes.found(newer, Instant::now()).number;
+        assert_ne!(newer, 77, "somebody holds the old state");
+        inodes.forget(newer, 1);
+        inodes.forget(77, 2);
+        assert_eq!(inodes.len(), 0);
 
         let soon = SystemTime::now() + hour;
         let first = look(3, Some(soon));

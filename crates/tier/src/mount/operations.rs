@@ -15,6 +15,8 @@ pub enum Operation {
     Lookup,
     /// The attributes of what it knows.
     Getattr,
+    /// Where a link leads.
+    Readlink,
     /// A file is opened; asked once, and then no more.
     Open,
     /// A directory is opened: its list.
@@ -25,9 +27,10 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Lookup,
         Self::Getattr,
+        Self::Readlink,
         Self::Open,
         Self::Opendir,
         Self::Read,
@@ -39,6 +42,7 @@ impl Operation {
         match self {
             Self::Lookup => "lookup",
             Self::Getattr => "getattr",
+            Self::Readlink => "readlink",
             Self::Open => "open",
             Self::Opendir => "opendir",
             Self::Read => "read",

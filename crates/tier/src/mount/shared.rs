@@ -151,7 +151,7 @@ impl MountShared {
 
     pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
         self.operations.asks_origin(operation);
-        self.cache.stat(path).await
+        self.cache.look(path).await
     }
 
     /// Returns the list of a directory, from the origin if the cached one has expired.
@@ -178,20 +178,10 @@ impl MountShared {
 
 /// Returns the attributes of an object of the mount itself.
 pub(super) fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
-    let (kind, mode) = match is_directory {
-        true => (Kind::Directory, 0o555),
-        false => (Kind::File, 0o444),
+    let kind = match is_directory {
+        true => Kind::Directory,
+        false => Kind::File,
     };
-    Meta {
-        kind,
-        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        version: Version::new(""),
-        device: 0,
-        modified: None,
-        mode,
-        owner: None,
-        has_acl: false,
-        is_readable: true,
-        keep_from: None,
-    }
+    let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    Meta::plain(kind, size, Version::new(""))
 }

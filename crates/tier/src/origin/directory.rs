@@ -1,8 +1,10 @@
 //! [`Directory`]: an origin that is a directory, be it of a disk, of NFS or of FUSE.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +18,10 @@ use futures_util::future::BoxFuture;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp,
 };
+use twox_hash::XxHash3_64;
 
 use super::file_system::FileSystem;
-use super::{Entry, Kind, Meta, Origin, Version, checked, machine};
+use super::{Entry, Kind, Meta, Origin, Room, Version, checked, machine};
 use crate::Error;
 
 /// The step of a file system's clock, generously: Linux takes the time of its timer's last tick,
@@ -32,6 +35,9 @@ const COARSE_STEP: Duration = Duration::from_millis(2_500);
 /// for about a second, which lets a lease holder release it.
 const OPENS_AT_ONCE: u32 = 8;
 const OPENS: u32 = 1_000;
+
+/// Bit of the inode numbers that no file system has given.
+const MADE: u64 = 1 << 63;
 
 /// Flags to open a file for reading: they do not wait for a FIFO that replaced it.
 const READING: OFlags = OFlags::RDONLY
@@ -164,7 +170,15 @@ impl Origin for Directory {
     }
 
     fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
-        self.blocking(path, DirectoryInner::stat)
+        self.blocking(path, |inner, path| inner.stat(path, OFlags::empty()))
+    }
+
+    fn look<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        self.blocking(path, |inner, path| inner.stat(path, OFlags::NOFOLLOW))
+    }
+
+    fn room(&self) -> BoxFuture<'_, Result<Option<Room>, Error>> {
+        self.blocking(Path::new(""), |inner, _| inner.room().map(Some))
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
@@ -225,12 +239,18 @@ impl DirectoryInner {
         }
     }
 
-    /// Looks at an object, and finds out whether this process may read it.
-    fn stat(&self, path: &Path) -> Result<Meta, Error> {
+    /// Looks at an object, and finds out whether this process may read it. Of a link itself with `NOFOLLOW`.
+    fn stat(&self, path: &Path, follow: OFlags) -> Result<Meta, Error> {
         // O_PATH: nothing is opened for reading, so that a FIFO or a device is only looked at.
-        let file = self.open(path, OFlags::PATH)?;
-        let found = statx_of(&file, path)?;
-        let mut meta = meta(&found);
+        let file = self.open(path, OFlags::PATH | follow)?;
+        let mut meta = self.meta(&statx_of(&file, path)?);
+        if meta.kind == Kind::Link {
+            let target = rustix::fs::readlinkat(&file, c"", Vec::new());
+            let target = target.map_err(|error| Error::of_origin(path, "read", error.into()))?;
+            let target = OsString::from_vec(target.into_bytes());
+            meta.target = Some(Arc::from(Path::new(&target)));
+            return Ok(meta);
+        }
         meta.has_acl = self.has_acl(&file);
         if meta.kind != Kind::File {
             return Ok(meta);
@@ -241,7 +261,7 @@ impl DirectoryInner {
                 may.map_err(|error| Error::of_origin(path, "look at", error.into()))?;
             return Ok(meta);
         }
-        match self.open(path, READING) {
+        match self.open(path, READING | follow) {
             Ok(opened) => self.meta_of(&opened, path),
             Err(Error::Denied { .. }) => {
                 meta.is_readable = false;
@@ -254,7 +274,7 @@ impl DirectoryInner {
     /// The state of a file that is open for reading. On another file system than the origin's root, that file system is
     /// part of it.
     fn meta_of(&self, file: &File, path: &Path) -> Result<Meta, Error> {
-        let mut meta = meta(&statx_of(file, path)?);
+        let mut meta = self.meta(&statx_of(file, path)?);
         meta.has_acl = self.has_acl(file);
         if meta.kind != Kind::File || meta.device == self.device || self.is_named {
             return Ok(meta);
@@ -298,6 +318,7 @@ impl DirectoryInner {
     fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
         let failed = |error| Error::of_origin(path, "list", error);
         let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME)?;
+        let device = device_of(&statx_of(&directory, path)?);
         let reader = rustix::fs::Dir::new(directory).map_err(|error| failed(error.into()))?;
         let mut entries = Vec::new();
         for entry in reader {
@@ -306,20 +327,60 @@ impl DirectoryInner {
             if name == b"." || name == b".." {
                 continue;
             }
-            let name: std::ffi::OsString = std::os::unix::ffi::OsStringExt::from_vec(name.to_vec());
+            let name = OsString::from_vec(name.to_vec());
             let kind = match entry.file_type() {
                 rustix::fs::FileType::RegularFile => Kind::File,
                 rustix::fs::FileType::Directory => Kind::Directory,
-                // A link is what it leads to, and some file systems do not say: both are looked at.
-                rustix::fs::FileType::Symlink | rustix::fs::FileType::Unknown => self
-                    .open(&path.join(&name), OFlags::PATH)
+                rustix::fs::FileType::Symlink => Kind::Link,
+                // Some file systems do not say: it is looked at.
+                rustix::fs::FileType::Unknown => self
+                    .open(&path.join(&name), OFlags::PATH | OFlags::NOFOLLOW)
                     .and_then(|file| statx_of(&file, path))
                     .map_or(Kind::Other, |found| kind(&found)),
                 _ => Kind::Other,
             };
-            entries.push(Entry { name, kind });
+            entries.push(Entry {
+                name,
+                kind,
+                inode: self.inode(device, entry.ino()),
+            });
         }
         Ok(entries)
+    }
+
+    /// The number of an object: its own on the device of the root, else one made of both.
+    fn inode(&self, device: u64, number: u64) -> u64 {
+        if device == self.device {
+            return number;
+        }
+        let mut both = [0; 16];
+        both[..8].copy_from_slice(&device.to_le_bytes());
+        both[8..].copy_from_slice(&number.to_le_bytes());
+        MADE | XxHash3_64::oneshot(&both)
+    }
+
+    /// The state of an object, without its access control list.
+    fn meta(&self, found: &Statx) -> Meta {
+        let device = device_of(found);
+        Meta {
+            inode: self.inode(device, found.stx_ino),
+            ..meta(found)
+        }
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        let found = rustix::fs::fstatvfs(&self.root);
+        let found =
+            found.map_err(|error| Error::of_origin(Path::new(""), "look at", error.into()))?;
+        Ok(Room {
+            unit: found.f_frsize,
+            units: found.f_blocks,
+            free: found.f_bfree,
+            available: found.f_bavail,
+            files: found.f_files,
+            files_free: found.f_ffree,
+            longest_name: u32::try_from(found.f_namemax).unwrap_or(255),
+        })
     }
 
     fn read(&self, path: &Path, expected: &Meta, range: ByteRange) -> Result<Bytes, Error> {
@@ -374,6 +435,7 @@ fn kind(found: &Statx) -> Kind {
     match FileType::from_raw_mode(u32::from(found.stx_mode)) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
         _ => Kind::Other,
     }
 }
@@ -408,6 +470,10 @@ fn meta(found: &Statx) -> Meta {
         size: found.stx_size,
         version,
         device: device_of(found),
+        inode: found.stx_ino,
+        links: found.stx_nlink,
+        blocks: Some(found.stx_blocks),
+        target: None,
         modified,
         mode: u32::from(found.stx_mode) & 0o7777,
         owner: Some((found.stx_uid, found.stx_gid)),

@@ -53,7 +53,9 @@ pub enum Kind {
     File,
     /// Has entries.
     Directory,
-    /// A link, a device, a socket: listed, never read.
+    /// A symbolic link, which [`Origin::look`] finds, and lists have: [`Meta::target`] is what it says.
+    Link,
+    /// A device, a socket: listed, never read.
     Other,
 }
 
@@ -70,6 +72,14 @@ pub struct Meta {
     /// this machine and not part of keys. It distinguishes objects with equal versions on different
     /// file systems, such as snapshots.
     pub device: u64,
+    /// Its inode number, of one object of the origin at a time; 0 of an origin without them.
+    pub inode: u64,
+    /// How many names it has; a directory where nobody counts has 1.
+    pub links: u32,
+    /// How much room it takes, in units of 512 bytes, if the origin reports it: less than `size` where it is sparse.
+    pub blocks: Option<u64>,
+    /// Where a link leads, as it says itself; nothing for other kinds.
+    pub target: Option<Arc<Path>>,
     /// Time of the last write, if the origin reports it.
     pub modified: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.
@@ -88,6 +98,30 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// The metadata of an origin that reports a size and a version only: readable by all, with one name.
+    #[must_use]
+    pub fn plain(kind: Kind, size: u64, version: Version) -> Self {
+        Self {
+            kind,
+            size,
+            version,
+            device: 0,
+            inode: 0,
+            links: 1,
+            blocks: None,
+            target: None,
+            modified: None,
+            mode: match kind {
+                Kind::Directory => 0o555,
+                _ => 0o444,
+            },
+            owner: None,
+            has_acl: false,
+            is_readable: true,
+            keep_from: None,
+        }
+    }
+
     /// Says whether it is a directory.
     #[must_use]
     pub fn is_dir(&self) -> bool {
@@ -100,8 +134,41 @@ impl Meta {
 pub struct Entry {
     /// Its name, without the directory's.
     pub name: std::ffi::OsString,
-    /// Its kind.
+    /// Its kind. An origin with links reports the link, not what it leads to.
     pub kind: Kind,
+    /// Its inode number, as [`Meta::inode`].
+    pub inode: u64,
+}
+
+impl Entry {
+    /// An entry of an origin without inode numbers.
+    #[must_use]
+    pub fn new(name: impl Into<std::ffi::OsString>, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            inode: 0,
+        }
+    }
+}
+
+/// The room that the file system of an origin has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Size of a unit in bytes.
+    pub unit: u64,
+    /// Number of units.
+    pub units: u64,
+    /// Units that are free.
+    pub free: u64,
+    /// Units that an ordinary user can have.
+    pub available: u64,
+    /// Number of files that there can be; 0 if nobody counts.
+    pub files: u64,
+    /// How many more files there can be.
+    pub files_free: u64,
+    /// Longest name in bytes.
+    pub longest_name: u32,
 }
 
 /// The source of the bytes that no tier has. Never written to.
@@ -122,11 +189,27 @@ pub trait Origin: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Looks at an object.
+    /// Looks at an object, and follows it where it is a link.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Path`], [`Error::Origin`].
     fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>>;
+
+    /// Looks at an object, and does not follow it where it is a link. The default is for origins without links.
+    ///
+    /// # Errors
+    /// As [`Self::stat`].
+    fn look<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        self.stat(path)
+    }
+
+    /// Returns the room of its file system; the default is for origins that do not tell.
+    ///
+    /// # Errors
+    /// [`Error::Origin`].
+    fn room(&self) -> BoxFuture<'_, Result<Option<Room>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Lists a directory, in no particular order, without `.` and `..`.
     ///

@@ -13,6 +13,8 @@ pub(super) enum Answer {
     Error,
     /// The time was up.
     Late,
+    /// The time was up, as this process got no CPU: it says nothing about the node.
+    Starved,
 }
 
 /// The reason for a request to a node.

@@ -15,6 +15,10 @@ use crate::block::Block;
 use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
 
+/// Where the end of a time is noticed later than this part of it, this process had no CPU meanwhile: the node may have
+/// answered in time.
+const STARVED: u32 = 2;
+
 /// The state that all attempts share.
 #[derive(Debug)]
 pub(super) struct Asker {
@@ -43,11 +47,14 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
     let begun = Instant::now();
     let call = asker.engine.get(node.id, key, started);
     tokio::pin!(call);
-    let mut reply = deadline::by(begun + asker.hedge.deadline(), &mut call).await;
+    let mut end = begun + asker.hedge.deadline();
+    let mut reply = deadline::by(end, &mut call).await;
     if reply.is_none() && started.get().is_some() {
         // Bytes are coming: they have until the deadline of the whole.
-        reply = deadline::by(begun + asker.settings.whole, &mut call).await;
+        end = begun + asker.settings.whole;
+        reply = deadline::by(end, &mut call).await;
     }
+    let is_starved = end.elapsed() > (end - begun) / STARVED;
     // A call that is late is dropped on return, and its connection with it.
     let reply = reply.unwrap_or(Err(RemoteError::Deadline));
     if let Some(at) = started.get() {
@@ -61,7 +68,9 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
             Err(_) => Answer::Corrupt,
         },
         Ok(None) => Answer::Miss,
+        Err(RemoteError::Deadline) if is_starved => Answer::Starved,
         Err(RemoteError::Deadline) => Answer::Late,
+        Err(RemoteError::Damaged(_)) => Answer::Corrupt,
         Err(_) => Answer::Error,
     }
 }

@@ -70,6 +70,10 @@ impl Node {
             Answer::Corrupt => self.errors.one(),
             Answer::Error => self.errors.one(),
             Answer::Late => self.late.one(),
+            Answer::Starved => {
+                self.late.one();
+                return false;
+            }
         }
         let failed = matches!(answer, Answer::Error | Answer::Late);
         if !failed {

@@ -121,7 +121,7 @@ impl Remote {
                         }
                         Answer::Miss => return EngineAnswer::Miss,
                         Answer::Corrupt => return EngineAnswer::Corrupt,
-                        Answer::Late => late = true,
+                        Answer::Late | Answer::Starved => late = true,
                         // Another may be under way; if not, the next one is asked at once. That is
                         // not a hedge, as no request is under way.
                         Answer::Error => {

@@ -220,6 +220,28 @@ async fn a_node_that_has_not_the_block_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_without_a_cpu_takes_no_node_for_slow() {
+    let engine = Told::new(&[Does::Hangs]);
+    let remote = before(&engine, &Settings::default());
+    for _ in 0..5 {
+        let read = get(&remote);
+        tokio::pin!(read);
+        assert!(
+            futures_util::poll!(read.as_mut()).is_pending(),
+            "it is asked"
+        );
+        // All timers are late by far, as after a stop.
+        tokio::time::advance(ms(300)).await;
+        let (found, _) = read.await;
+        assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+        sleep(ms(1)).await;
+    }
+    let row = node(&remote, 0);
+    assert_eq!(row.deadline_misses, 5, "each is counted");
+    assert_eq!(row.breaker, BreakerState::Closed, "and held against nobody");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_began_has_longer_and_is_not_hedged() {
     let engine = Told::new(&[Does::Gives(ms(8), ms(90)), QUICK]);
     let remote = before(&engine, &Settings::default());

@@ -25,6 +25,9 @@ pub enum RemoteError {
     /// The node answered with an error of its own: LOADING, CLUSTERDOWN, OOM and the like.
     #[error("the node refuses: {0}")]
     Refused(String),
+    /// The node answered, about this block: what is stored under its name is no block.
+    #[error("no block is stored there: {0}")]
+    Damaged(String),
     /// The answer violates the protocol.
     #[error("not an answer: {0}")]
     Garbage(&'static str),

@@ -19,6 +19,10 @@ pub fn trials() -> Vec<Trial> {
             "faults::two_mounts_on_one_cache_directory",
             two_on_one_directory,
         ),
+        plain(
+            "faults::a_hung_directory_of_the_origin_costs_its_own_readers",
+            hung_directory,
+        ),
         plain("faults::kill_9_and_mount_again", kill_9),
     ]
 }
@@ -216,4 +220,61 @@ fn kill_9() {
         fs::read(mounted.path("f/3")).expect("read") == bytes_of(3, SIZE),
         "whole again"
     );
+}
+
+/// A directory of the origin hangs, as a dead server would: its readers get errors, and nobody else.
+fn hung_directory() {
+    const WHAT: &str = "a directory of the origin that hangs";
+    if !has_fuse(WHAT) {
+        return;
+    }
+    const FILES: usize = 60;
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, FILES, 10_000);
+    let served = scratch.directory().join("served");
+    fs::create_dir_all(served.join("f")).expect("made");
+    for number in 0..40 {
+        write(&served.join(number.to_string()), b"bytes");
+    }
+    fs::create_dir(origin.join("hung")).expect("made");
+    let below = Mounted::on(&origin.join("hung"), &served, &[]);
+    let arguments = [
+        "--identity",
+        "a",
+        "--read-deadline",
+        "4s",
+        "--revalidate",
+        "0",
+    ];
+    let mounted = Mounted::new(&scratch, &origin, &arguments);
+    assert_eq!(fs::read(mounted.path("hung/0")).expect("read"), b"bytes");
+    let process = below.started.as_ref().expect("it runs");
+    process.signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let mounted = &mounted;
+        let readers: Vec<_> = (1..40)
+            .map(|number| {
+                let path = mounted.path(&format!("hung/{number}"));
+                scope.spawn(move || fs::read(path).map_err(|error| error.raw_os_error()))
+            })
+            .collect();
+        for number in 0..FILES {
+            let read = fs::read(mounted.path(&format!("f/{number}"))).expect("it does not hang");
+            assert_eq!(read, bytes_of(number, 10_000));
+        }
+        for reader in readers {
+            let error = reader.join().expect("it ends").expect_err("it hangs");
+            assert_eq!(error, Some(rustix::io::Errno::TIMEDOUT.raw_os_error()));
+        }
+        let refused = fs::read(mounted.path("hung/0")).expect_err("it hangs");
+        assert_eq!(
+            refused.raw_os_error(),
+            Some(rustix::io::Errno::TIMEDOUT.raw_os_error())
+        );
+    });
+    process.signal(Signal::CONT);
+    until("the directory answers again", || {
+        fs::read(mounted.path("hung/3")).is_ok().then_some(())
+    });
+    mounted.end().expect(0, "a signal is the usual end");
 }

@@ -14,6 +14,7 @@ mod growing;
 mod http_origin;
 mod identity;
 mod mount;
+mod mount_names;
 mod mounted;
 mod ordinary_user;
 mod permissions;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         http_origin::trials(),
         s3_origin::trials(),
         mount::trials(),
+        mount_names::trials(),
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),

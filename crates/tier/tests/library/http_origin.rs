@@ -416,10 +416,7 @@ async fn webdav_lists_and_what_does_not_speak_it_says_so() {
         let (listed, checked) = (origin.list(root).await, origin.check().await);
         match place {
             0 => {
-                let entry = Entry {
-                    name: "f g".into(),
-                    kind: Kind::File,
-                };
+                let entry = Entry::new("f g", Kind::File);
                 assert_eq!(listed.expect("it lists"), [entry]);
                 assert_eq!(checked.expect("it is there"), None);
             }

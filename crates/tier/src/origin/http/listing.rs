@@ -106,10 +106,9 @@ fn take(listed: &mut Listed, href: &str, is_collection: bool, of: &Url) {
         true => Kind::Directory,
         false => Kind::File,
     };
-    listed.entries.push(Entry {
-        name: OsString::from_vec(name),
-        kind,
-    });
+    listed
+        .entries
+        .push(Entry::new(OsString::from_vec(name), kind));
 }
 
 #[cfg(test)]
@@ -145,11 +144,10 @@ mod tests {
         )
         .unwrap();
         assert!(listed.is_collection);
-        let entry = |name: &str, kind| Entry {
-            name: name.into(),
-            kind,
-        };
-        let expected = [entry("a&b!%25", Kind::File), entry("sub", Kind::Directory)];
+        let expected = [
+            Entry::new("a&b!%25", Kind::File),
+            Entry::new("sub", Kind::Directory),
+        ];
         assert_eq!(listed.entries, expected);
     }
 

@@ -342,16 +342,9 @@ impl OnNetwork for Http {
 
 fn meta(state: &ObjectState, size: u64, headers: &HeaderMap) -> Meta {
     Meta {
-        kind: Kind::File,
-        size,
-        version: state.version(),
-        device: 0,
         modified: state.modified(),
-        mode: 0o444,
-        owner: None,
-        has_acl: false,
-        is_readable: true,
         keep_from: state.keep_from(headers),
+        ..Meta::plain(Kind::File, size, state.version())
     }
 }
 

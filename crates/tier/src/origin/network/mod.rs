@@ -44,18 +44,8 @@ impl Default for NetworkOptions {
 /// Returns the metadata of a directory. Only names are cached of a directory, so its version need
 /// only differ from those of other directories.
 pub(super) fn directory(path: &Path) -> Meta {
-    Meta {
-        kind: Kind::Directory,
-        size: 0,
-        version: Version::new(&format!("directory {}", path.to_string_lossy())),
-        device: 0,
-        modified: None,
-        mode: 0o555,
-        owner: None,
-        has_acl: false,
-        is_readable: true,
-        keep_from: None,
-    }
+    let version = Version::new(&format!("directory {}", path.to_string_lossy()));
+    Meta::plain(Kind::Directory, 0, version)
 }
 
 /// An origin behind a network: its calls go on for as long as they like, and [`Origin`]'s end in time.

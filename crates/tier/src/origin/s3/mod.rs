@@ -215,7 +215,7 @@ impl OnNetwork for S3 {
             });
         }
         let entries = kinds.into_iter();
-        Ok(entries.map(|(name, kind)| Entry { name, kind }).collect())
+        Ok(entries.map(|(name, kind)| Entry::new(name, kind)).collect())
     }
 
     async fn read(&self, path: &Path, meta: &Meta, range: ByteRange) -> Result<Bytes, Error> {
@@ -286,16 +286,9 @@ fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
         None => state.modified().and_then(|at| at.checked_add(STEP)),
     };
     Ok(Meta {
-        kind: Kind::File,
-        size: found.size,
-        version: state.version(),
-        device: 0,
         modified: state.modified(),
-        mode: 0o444,
-        owner: None,
-        has_acl: false,
-        is_readable: true,
         keep_from,
+        ..Meta::plain(Kind::File, found.size, state.version())
     })
 }
 

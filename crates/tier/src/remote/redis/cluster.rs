@@ -317,7 +317,7 @@ impl ClusterShared {
                     if MOVES.contains(&code_of(&why)) {
                         self.refresh_soon();
                     }
-                    return Err(RemoteError::Refused(why));
+                    return Err(protocol::refused(why));
                 }
                 Some(Redirect::Moved(to)) => {
                     self.refresh_soon();

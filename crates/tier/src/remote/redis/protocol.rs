@@ -90,6 +90,14 @@ pub(super) fn code_of(error: &str) -> &str {
     error.split_whitespace().next().unwrap_or("an error")
 }
 
+/// Makes an error of a node's answer: of the value, where that has another type than blocks have, else of the node.
+pub(super) fn refused(said: String) -> RemoteError {
+    match code_of(&said) {
+        "WRONGTYPE" => RemoteError::Damaged(said),
+        _ => RemoteError::Refused(said),
+    }
+}
+
 /// Returns what to do about an answer after which waiting does not help.
 pub(super) fn hopeless(said: &str) -> Option<&'static str> {
     let said_of = |words: &str| said.contains(words);

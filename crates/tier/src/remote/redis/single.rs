@@ -35,7 +35,7 @@ impl Speaks for SingleRedis {
             let name = name_of(key);
             match protocol::get(pool, &name, Before::Nothing, expected, started).await? {
                 RespReply::Value(value) => Ok(value),
-                RespReply::Error(why) => Err(RemoteError::Refused(why)),
+                RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("GET is not answered by a value")),
             }
         })
@@ -50,7 +50,7 @@ impl Speaks for SingleRedis {
             let name = name_of(key);
             match protocol::set(pool, &name, Before::Nothing, block).await? {
                 RespReply::Status(_) => Ok(()),
-                RespReply::Error(why) => Err(RemoteError::Refused(why)),
+                RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
             }
         })

@@ -166,6 +166,12 @@ async fn a_value_that_is_not_the_block_is_thrown_away_and_replaced() {
             let value = ["nonsense", "cwb1", ""][number % 3];
             let set = ask(node.address, &format!("SET {key} \"{value}\""));
             assert!(set.starts_with("+OK"), "{set}");
+            if number % 2 == 0 {
+                // No string at all: the node answers with an error, and is well.
+                ask(node.address, &format!("DEL {key}"));
+                let pushed = ask(node.address, &format!("LPUSH {key} {value}x"));
+                assert!(pushed.starts_with(":1"), "{pushed}");
+            }
         }
     }
     for (number, file) in read.iter().enumerate() {
@@ -174,6 +180,9 @@ async fn a_value_that_is_not_the_block_is_thrown_away_and_replaced() {
     }
     let remote = row(&cache.table(), Tier::Remote);
     assert_eq!(remote.corrupt, 60, "each was noticed: {remote:?}");
+    for row in cache.table().nodes {
+        assert_eq!(row.opened, 0, "an answer is not a slow node: {row:?}");
+    }
     cache.close().await.expect("fills end");
     let again = BlockCache::open(patient(&cluster.address()), files.origin())
         .await

@@ -1,0 +1,380 @@
+//! [`Bulkhead`]: bounded calls to the origin, of which those that hang cost only the readers of their directory.
+//!
+//! A directory of the origin may hang while all others answer: a dead server that is mounted there, a broken disk. A
+//! bound on all calls alone would then be used up by that directory, and nobody could read anything. Hence:
+//!
+//! - Of the calls that may be under way a fifth is left for other directories, and of the looks in a directory three
+//!   quarters for other names.
+//! - A call that takes longer than a while is *stuck*: it runs on, and others may begin in its place. How many are stuck is
+//!   bounded as well.
+//! - Calls to an object or a directory with stuck calls are refused at once until one is answered. A directory is refused
+//!   only if it has answered nothing since the last of these calls: there may be a single hung object in it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{Error, ErrorKind};
+
+/// Stuck calls to one object from which on more of them are refused.
+const OF_AN_OBJECT: usize = 2;
+/// Stuck calls in one directory from which on more of them are refused.
+const IN_A_DIRECTORY: usize = 4;
+/// Stuck calls for each call that may be under way, at most: further ones keep the place of others.
+const STUCK: usize = 4;
+
+/// Bounded calls of one kind to an origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Bulkhead(Arc<BulkheadInner>);
+
+#[derive(Debug)]
+struct BulkheadInner {
+    calls: Arc<Semaphore>,
+    /// Calls to one object and in one directory at a time.
+    turns: [usize; 2],
+    /// How long a call is not stuck.
+    patience: Duration,
+    most_stuck: usize,
+    /// Number of stuck calls, to leave the table alone where there are none.
+    stuck: AtomicUsize,
+    table: Mutex<BulkheadTable>,
+}
+
+#[derive(Debug, Default)]
+struct BulkheadTable {
+    objects: Compartments,
+    directories: Compartments,
+}
+
+/// Objects, or directories, with calls under way or waiting.
+#[derive(Debug, Default)]
+struct Compartments(HashMap<PathBuf, Compartment>);
+
+#[derive(Debug)]
+struct Compartment {
+    turns: Arc<Semaphore>,
+    /// Calls under way or waiting.
+    users: usize,
+    stuck: usize,
+    /// Whether a call was answered since the last one got stuck.
+    answered: bool,
+}
+
+impl Compartments {
+    fn enter(&mut self, path: &Path, turns: usize) -> Arc<Semaphore> {
+        let entered = self.0.entry(path.to_owned());
+        let compartment = entered.or_insert_with(|| Compartment {
+            turns: Arc::new(Semaphore::new(turns)),
+            users: 0,
+            stuck: 0,
+            answered: true,
+        });
+        compartment.users += 1;
+        Arc::clone(&compartment.turns)
+    }
+
+    fn gets_stuck(&mut self, path: &Path) {
+        if let Some(compartment) = self.0.get_mut(path) {
+            compartment.answered = false;
+            compartment.stuck += 1;
+        }
+    }
+
+    fn answered(&mut self, path: &Path) {
+        if let Some(compartment) = self.0.get_mut(path) {
+            compartment.answered = true;
+        }
+    }
+
+    fn leave(&mut self, path: &Path, is_stuck: bool) {
+        if let Some(compartment) = self.0.get_mut(path) {
+            compartment.users -= 1;
+            compartment.stuck -= usize::from(is_stuck);
+            if compartment.users == 0 {
+                self.0.remove(path);
+            }
+        }
+    }
+
+    /// Number of stuck calls where nothing was answered since.
+    fn hanging(&self, path: &Path) -> usize {
+        let compartment = self.0.get(path).filter(|compartment| !compartment.answered);
+        compartment.map_or(0, |compartment| compartment.stuck)
+    }
+}
+
+impl Bulkhead {
+    /// For looks: so many to the names of one directory at a time, a quarter of that to one name, and a quarter more to all
+    /// directories.
+    pub(crate) fn for_looks(calls: usize, patience: Duration) -> Self {
+        Self::new(calls, calls.div_ceil(4), patience)
+    }
+
+    /// For reads: so many of the files of one directory at a time, all of them of one file if need be, and a quarter more
+    /// of all directories.
+    pub(crate) fn for_reads(calls: usize, patience: Duration) -> Self {
+        Self::new(calls, calls, patience)
+    }
+
+    fn new(calls: usize, of_object: usize, patience: Duration) -> Self {
+        Self(Arc::new(BulkheadInner {
+            calls: Arc::new(Semaphore::new(calls.saturating_add(calls.div_ceil(4)))),
+            turns: [of_object.max(1), calls.max(1)],
+            patience,
+            most_stuck: calls.saturating_mul(STUCK),
+            stuck: AtomicUsize::new(0),
+            table: Mutex::new(BulkheadTable::default()),
+        }))
+    }
+
+    /// Runs a call as a task that goes on until the call really ends, however many readers give up.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        path: &Path,
+        call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let died = || Error::Worker {
+            path: path.to_owned(),
+        };
+        let place = self.begin(path)?;
+        // In this order: nobody has a turn of others who waits for his own.
+        let [of_object, in_directory] = place.turns.clone();
+        let mut permits = Vec::with_capacity(3);
+        for turns in [of_object, in_directory, Arc::clone(&self.0.calls)] {
+            permits.push(turns.acquire_owned().await.map_err(|_| died())?);
+        }
+        // Those before it may have got stuck meanwhile.
+        self.0.check(path)?;
+        let task = tokio::spawn(place.watch(call, permits));
+        task.await.unwrap_or_else(|_| Err(died()))
+    }
+
+    /// Notes a call that is about to wait for its turn.
+    fn begin(&self, path: &Path) -> Result<Place, Error> {
+        self.0.check(path)?;
+        let directory = directory_of(path).to_owned();
+        let [of_object, in_directory] = self.0.turns;
+        let mut table = self.0.table();
+        let turns = [
+            table.objects.enter(path, of_object),
+            table.directories.enter(&directory, in_directory),
+        ];
+        Ok(Place {
+            bulkhead: Arc::clone(&self.0),
+            turns,
+            path: path.to_owned(),
+            directory,
+            is_stuck: false,
+        })
+    }
+}
+
+impl BulkheadInner {
+    fn table(&self) -> MutexGuard<'_, BulkheadTable> {
+        // Each change is whole before anything can panic.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a call to what hangs.
+    fn check(&self, path: &Path) -> Result<(), Error> {
+        if self.stuck.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let table = self.table();
+        let of_object = table.objects.hanging(path);
+        let of_directory = table.directories.hanging(directory_of(path));
+        if of_object < OF_AN_OBJECT && of_directory < IN_A_DIRECTORY {
+            return Ok(());
+        }
+        Err(Error::Hangs {
+            path: path.to_owned(),
+            calls: of_object.max(of_directory),
+            longer_than: self.patience,
+        })
+    }
+}
+
+/// One call, from before its turn to its end.
+struct Place {
+    bulkhead: Arc<BulkheadInner>,
+    turns: [Arc<Semaphore>; 2],
+    path: PathBuf,
+    directory: PathBuf,
+    is_stuck: bool,
+}
+
+impl Place {
+    async fn watch<T>(
+        mut self,
+        call: impl Future<Output = Result<T, Error>>,
+        permits: Vec<OwnedSemaphorePermit>,
+    ) -> Result<T, Error> {
+        let mut call = std::pin::pin!(call);
+        let answer = match tokio::time::timeout(self.bulkhead.patience, &mut call).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                // Else it keeps the place that it has.
+                if self.gets_stuck() {
+                    drop(permits);
+                }
+                call.await
+            }
+        };
+        // An origin that gave up waiting has not answered.
+        if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Deadline) {
+            self.answered();
+        }
+        answer
+    }
+
+    /// Notes that the call hangs, unless too many do.
+    fn gets_stuck(&mut self) -> bool {
+        let inner = &self.bulkhead;
+        let mut table = inner.table();
+        if inner.stuck.load(Ordering::Relaxed) >= inner.most_stuck {
+            return false;
+        }
+        inner.stuck.fetch_add(1, Ordering::Relaxed);
+        table.objects.gets_stuck(&self.path);
+        table.directories.gets_stuck(&self.directory);
+        self.is_stuck = true;
+        true
+    }
+
+    /// Notes that the directory answers, be it with an error.
+    fn answered(&self) {
+        if self.bulkhead.stuck.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut table = self.bulkhead.table();
+        table.objects.answered(&self.path);
+        table.directories.answered(&self.directory);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.bulkhead.table();
+        if self.is_stuck {
+            self.bulkhead.stuck.fetch_sub(1, Ordering::Relaxed);
+        }
+        table.objects.leave(&self.path, self.is_stuck);
+        table.directories.leave(&self.directory, self.is_stuck);
+    }
+}
+
+/// The directory that an object is in; the origin itself is in none, and counts as in itself.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    async fn hang(bulkhead: Bulkhead, path: &'static str) -> Result<(), Error> {
+        bulkhead.run(Path::new(path), std::future::pending()).await
+    }
+
+    async fn answer(bulkhead: &Bulkhead, path: &str) -> Result<u32, Error> {
+        bulkhead.run(Path::new(path), async { Ok(7) }).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_directory_that_hangs_costs_only_its_own_readers() {
+        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let names = ["hung/0", "hung/1", "hung/2", "hung/3", "hung/4", "hung/5"];
+        // More than may be under way.
+        for name in names.into_iter().cycle().take(20) {
+            tokio::spawn(hang(bulkhead.clone(), name));
+        }
+        tokio::time::sleep(PATIENCE / 2).await;
+        assert_eq!(
+            answer(&bulkhead, "other/file").await.ok(),
+            Some(7),
+            "at once"
+        );
+        tokio::time::sleep(PATIENCE * 3).await;
+        for name in ["hung/0", "hung/never read"] {
+            let refused = answer(&bulkhead, name).await;
+            assert!(matches!(refused, Err(Error::Hangs { .. })), "{refused:?}");
+        }
+        for name in ["other/file", "file", ""] {
+            assert_eq!(answer(&bulkhead, name).await.ok(), Some(7), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_hangs_costs_no_other_of_its_directory() {
+        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        for _ in 0..6 {
+            tokio::spawn(hang(bulkhead.clone(), "mounted"));
+        }
+        tokio::time::sleep(PATIENCE / 2).await;
+        assert_eq!(answer(&bulkhead, "beside").await.ok(), Some(7));
+        tokio::time::sleep(PATIENCE).await;
+        assert!(
+            answer(&bulkhead, "mounted/name").await.is_ok(),
+            "nobody knows yet"
+        );
+        let refused = answer(&bulkhead, "mounted").await;
+        assert!(
+            matches!(refused, Err(Error::Hangs { calls: 2, .. })),
+            "{refused:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_answers_again_is_called_again() {
+        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let (end, _) = tokio::sync::broadcast::channel::<()>(1);
+        for number in 0..8 {
+            let (bulkhead, mut over) = (bulkhead.clone(), end.subscribe());
+            tokio::spawn(async move {
+                let path = PathBuf::from(format!("hung/{number}"));
+                let call = async move {
+                    let _ = over.recv().await;
+                    Ok(())
+                };
+                bulkhead.run(&path, call).await
+            });
+        }
+        tokio::time::sleep(PATIENCE * 2).await;
+        assert!(answer(&bulkhead, "hung/9").await.is_err());
+        end.send(()).expect("they wait");
+        tokio::time::sleep(PATIENCE).await;
+        assert_eq!(answer(&bulkhead, "hung/9").await.ok(), Some(7));
+        let table = bulkhead.0.table();
+        assert!(
+            table.directories.0.is_empty() && table.objects.0.is_empty(),
+            "nothing stays"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_hang_are_bounded() {
+        let bulkhead = Bulkhead::for_looks(4, PATIENCE);
+        for number in 0..200 {
+            let bulkhead = bulkhead.clone();
+            tokio::spawn(async move {
+                let path = PathBuf::from(format!("{number}/file"));
+                bulkhead
+                    .run(&path, std::future::pending::<Result<(), _>>())
+                    .await
+            });
+        }
+        tokio::time::sleep(PATIENCE * 1000).await;
+        assert_eq!(bulkhead.0.stuck.load(Ordering::Relaxed), 4 * STUCK);
+        assert_eq!(
+            bulkhead.0.calls.available_permits(),
+            0,
+            "and the last keep their places"
+        );
+    }
+}
