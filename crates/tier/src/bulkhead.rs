@@ -1,7 +1,7 @@
 //! [`Bulkhead`]: bounded calls to the origin, of which those that hang cost only the readers of their directory.
 //!
 //! A directory of the origin may hang while all others answer: a dead server that is mounted there, a broken disk. A
-//! bound on all calls alone would then be used up by that directory, and nobody could read anything. Hence:
+//! bound on all calls alone would then be used up by that directory, and no file could be read. Hence:
 //!
 //! - Of the calls that may be under way a fifth is left for other directories, and of the looks in a directory three
 //!   quarters for other names.
@@ -108,13 +108,13 @@ impl Compartments {
 }
 
 impl Bulkhead {
-    /// For looks: so many to the names of one directory at a time, a quarter of that to one name, and a quarter more to all
+    /// For looks: `calls` to the names of one directory at a time, a quarter of that to one name, and a quarter more to all
     /// directories.
     pub(crate) fn for_looks(calls: usize, patience: Duration) -> Self {
         Self::new(calls, calls.div_ceil(4), patience)
     }
 
-    /// For reads: so many of the files of one directory at a time, all of them of one file if need be, and a quarter more
+    /// For reads: `calls` of the files of one directory at a time, all of them of one file if need be, and a quarter more
     /// of all directories.
     pub(crate) fn for_reads(calls: usize, patience: Duration) -> Self {
         Self::new(calls, calls, patience)
@@ -141,7 +141,7 @@ impl Bulkhead {
             path: path.to_owned(),
         };
         let place = self.begin(path)?;
-        // In this order: nobody has a turn of others who waits for his own.
+        // In this order: a call that waits for its own turn has none of those that others wait for.
         let [of_object, in_directory] = place.turns.clone();
         let mut permits = Vec::with_capacity(3);
         for turns in [of_object, in_directory, Arc::clone(&self.0.calls)] {

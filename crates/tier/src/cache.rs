@@ -106,7 +106,7 @@ impl BlockCache {
             Some(engine) => Some(Remote::open(engine, &settings).await?),
             None => None,
         };
-        // Half of what a reader waits for, so that the next one is told before it waits as long.
+        // Half of what a reader waits for, so that the next one has its error before it waits as long.
         let patience = settings.read_deadline / 2;
         Ok(Self {
             inner: Arc::new(CacheInner {

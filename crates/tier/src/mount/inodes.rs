@@ -1,7 +1,7 @@
 //! Map of inode numbers to states of objects.
 //!
 //! A number always means one state of a file. It is that of the origin, so that it is the same after the kernel has
-//! forgotten it, and the same for all names of a file; a file that changed while somebody holds its old state gets
+//! forgotten it, and the same for all names of a file; a file that changed while a program has its old state open gets
 //! another one. A directory keeps its number, as only its names are cached. The kernel counts the lookups of each
 //! number and returns them with FORGET.
 
@@ -137,7 +137,7 @@ impl Inodes {
             };
             let number = match path.as_os_str().is_empty() {
                 true => ROOT,
-                // What is read of an unsettled state may be of the next one: no other look gets its number.
+                // Bytes of an unsettled state may be of the next one: no other look gets its number.
                 false if !is_settled || state.held.contains_key(&wanted) => state.number(),
                 false => wanted,
             };

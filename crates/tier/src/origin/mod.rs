@@ -74,7 +74,7 @@ pub struct Meta {
     pub device: u64,
     /// Its inode number, of one object of the origin at a time; 0 of an origin without them.
     pub inode: u64,
-    /// How many names it has; a directory where nobody counts has 1.
+    /// How many names it has; a directory of an origin that does not count has 1.
     pub links: u32,
     /// How much room it takes, in units of 512 bytes, if the origin reports it: less than `size` where it is sparse.
     pub blocks: Option<u64>,
@@ -163,7 +163,7 @@ pub struct Room {
     pub free: u64,
     /// Units that an ordinary user can have.
     pub available: u64,
-    /// Number of files that there can be; 0 if nobody counts.
+    /// Number of files that there can be; 0 if the file system does not count.
     pub files: u64,
     /// How many more files there can be.
     pub files_free: u64,

@@ -222,7 +222,7 @@ fn kill_9() {
     );
 }
 
-/// A directory of the origin hangs, as a dead server would: its readers get errors, and nobody else.
+/// A directory of the origin hangs, as a dead server would: its readers get errors, and no others.
 fn hung_directory() {
     const WHAT: &str = "a directory of the origin that hangs";
     if !has_fuse(WHAT) {

@@ -1,4 +1,4 @@
-//! What programs see of the names below a mount: the links, numbers, owners and sizes of the origin.
+//! Names below a mount: programs see the links, numbers, owners and sizes of the origin.
 
 use std::collections::HashMap;
 use std::fs;
