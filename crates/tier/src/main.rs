@@ -7,7 +7,11 @@ mod commands;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cachewise_cli::main(std::env::args_os(), |cli: commands::Cli| {
-        commands::run(&cli.command)
+    let typed = match commands::typed(std::env::args_os()) {
+        Ok(typed) => typed,
+        Err(error) => return cachewise_cli::finish(Err(error)),
+    };
+    cachewise_cli::main(typed.clone(), |cli: commands::Cli| {
+        commands::run(&cli.command, &typed)
     })
 }

@@ -4,10 +4,11 @@
 //! - `columns`: the columns of all tables
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
 //! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
-//! - `mount`: an origin as a directory; `cache`: a cache from its settings
+//! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `dev_cluster`: cache servers for tests
 
 mod arguments;
+mod background;
 mod cache;
 mod columns;
 mod dev_cluster;
@@ -17,6 +18,7 @@ mod mount;
 mod stat;
 mod totals;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -30,9 +32,10 @@ use clap::CommandFactory;
 
 pub use arguments::Cli;
 use arguments::Command;
+pub use background::typed;
 
-/// Runs a command.
-pub fn run(command: &Command) -> Result<ExitCode> {
+/// Runs a command, of this command line.
+pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
     match command {
         Command::Get(arguments) => get::get(arguments),
         Command::Put(arguments) => files::on_files(arguments, files::Act::Put),
@@ -40,7 +43,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
-        Command::Mount(arguments) => mount::mount(arguments),
+        Command::Mount(arguments) => mount::mount(arguments, typed),
         Command::About(about) => {
             cachewise_cli::about::about(about, Cli::command(), &sheets(&SHEETS))
         }

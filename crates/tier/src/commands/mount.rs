@@ -1,5 +1,6 @@
 //! `mount`: an origin as a directory, read through the cache.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use cachewise_tier::mount::{self, Mount, MountOptions};
 use cachewise_units::escaped;
 
 use crate::commands::arguments::Mount as Arguments;
-use crate::commands::cache;
+use crate::commands::{background, cache};
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::tell;
 
@@ -19,8 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of the check for an unmount by another process.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Mounts an origin until a signal ends it.
-pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
+/// Mounts an origin until a signal ends it, or starts a process that does.
+pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
+    if arguments.background {
+        return background::start(typed);
+    }
+    if arguments.detached {
+        background::detach();
+    }
     let wanted = cache::wanted(&arguments.settings, |_| {})?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     refuse_itself(&arguments.origin, &arguments.directory)?;
@@ -47,12 +54,17 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
         &arguments.directory,
         &options,
     )?;
+    let end = match arguments.detached {
+        true => "umount, or fusermount3 -u,",
+        false => "Ctrl-C",
+    };
     tell(&format!(
-        "{} is mounted on {}, to be read: {}; Ctrl-C unmounts it",
+        "{} is mounted on {}, to be read: {}; {end} unmounts it",
         escaped(&arguments.origin),
         escaped(mount.directory()),
         cache::described(&wanted.cache)
     ));
+    background::ready(arguments.detached)?;
     while !interrupt.wait_for(LOOK)? {
         if mount.is_over() {
             break;

@@ -7,6 +7,7 @@ mod http;
 #[path = "../../../cachewise/tests/support/mod.rs"]
 mod support;
 
+mod background;
 mod dev_cluster;
 mod faults;
 mod files;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         return code;
     }
     let trials = [
+        background::trials(),
         dev_cluster::trials(),
         files::trials(),
         http_origin::trials(),

@@ -14,7 +14,8 @@ use super::cache::SettingFlags;
     An open file keeps the contents that it had when it was opened; if neither the cache nor the origin has them any \
     more, reads fail with ESTALE. A changed file becomes visible after --revalidate, or after such a failed read. `cachewise tier stat DIR` shows \
     requests, hits and latencies.\n\n\
-    mount runs until Ctrl-C, SIGTERM or `fusermount3 -u DIR`. After kill -9 the next start removes the dead mount.\n\n\
+    mount runs until Ctrl-C, SIGTERM or `fusermount3 -u DIR`. After kill -9 the next start removes the dead mount. As \
+    mount.cachewise it is what `mount -t cachewise` and /etc/fstab start; systemd is notified (Type=notify).\n\n\
     Exit status: 0 unmounted; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise mount /srv/data /mnt\n  \
@@ -29,6 +30,12 @@ pub struct Mount {
     /// Mount point: an empty directory.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    /// Return once it is mounted, and go on in the background until it is unmounted.
+    #[arg(long)]
+    pub background: bool,
+    /// The process of a mount in the background.
+    #[arg(long, hide = true)]
+    pub detached: bool,
     #[command(flatten)]
     pub settings: SettingFlags<true>,
 }

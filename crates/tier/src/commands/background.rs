@@ -1,0 +1,222 @@
+//! A mount that goes on in the background: `mount --background`, which mount(8) starts as `mount.cachewise`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use cachewise_cli::output::FAILED;
+use cachewise_cli::settings::FILE;
+use cachewise_tier::Setting;
+
+/// The name by which mount(8) starts a helper for `-t cachewise`.
+pub const HELPER: &str = "mount.cachewise";
+
+/// The flag of a mount that is started in the background.
+pub const BACKGROUND: &str = "--background";
+/// The flag of the process that is started so.
+pub const DETACHED: &str = "--detached";
+
+/// Interval of the check whether the started process has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Options of mount(8) that are of no matter here: those that the mount has anyway, and those that mount(8) and systemd
+/// act on.
+const IGNORED: [&str; 24] = [
+    "ro",
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "nofail",
+    "_netdev",
+    "user",
+    "users",
+    "nouser",
+    "owner",
+    "group",
+    "nosuid",
+    "suid",
+    "nodev",
+    "dev",
+    "exec",
+    "atime",
+    "noatime",
+    "relatime",
+    "async",
+    "sync",
+    "lazytime",
+    "nolazytime",
+];
+
+/// The command line that was meant: that of mount(8)'s helper becomes one of `mount`.
+///
+/// # Errors
+/// An option that there is not.
+pub fn typed(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = arguments
+        .first()
+        .and_then(|first| Path::new(first).file_name());
+    if program != Some(OsStr::new(HELPER)) {
+        return Ok(arguments);
+    }
+    let mut typed: Vec<OsString> = ["cachewise-tier", "mount", BACKGROUND]
+        .map(Into::into)
+        .into();
+    let mut places = Vec::new();
+    let mut left = arguments.into_iter().skip(1);
+    while let Some(argument) = left.next() {
+        match argument.to_str() {
+            Some("-o") => {
+                let options = left.next().unwrap_or_default();
+                let options = options.into_string();
+                let options = options.map_err(|_| anyhow!("the options of -o are not UTF-8"))?;
+                for option in options.split(',') {
+                    typed.extend(flag(option)?);
+                }
+            }
+            // The type, and a name space of a file system: nothing that matters here.
+            Some("-t" | "-N") => drop(left.next()),
+            Some("-s" | "-n" | "-v") => {}
+            Some("-f") => bail!("a mount that is not made (-f) is nothing that cachewise can do"),
+            _ => places.push(argument),
+        }
+    }
+    typed.push("--".into());
+    typed.extend(places);
+    Ok(typed)
+}
+
+/// The flag of an option of mount(8).
+fn flag(option: &str) -> Result<Option<OsString>> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    let is_ignored = IGNORED.contains(&option)
+        || ["", "comment"].contains(&name)
+        || name.to_ascii_lowercase().starts_with("x-");
+    if is_ignored {
+        return Ok(None);
+    }
+    if name == FILE {
+        return Ok(Some(format!("--{FILE}={value}").into()));
+    }
+    let setting = Setting::find(name).map_err(|why| anyhow!("option {option}: {why}"))?;
+    let flag = setting.flag();
+    Ok(Some(match setting.unit {
+        "" => format!("--{flag}").into(),
+        _ => format!("--{flag}={value}").into(),
+    }))
+}
+
+/// Starts this command line once more, detached, and waits until it has mounted.
+pub fn start(typed: &[OsString]) -> Result<ExitCode> {
+    let directory = tempfile::tempdir().context("cannot make a directory for a socket")?;
+    let path = directory.path().join("ready");
+    let socket = UnixDatagram::bind(&path).context("cannot make a socket")?;
+    socket.set_read_timeout(Some(LOOK))?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let arguments = typed.iter().skip(1).map(|argument| match argument {
+        argument if argument == BACKGROUND => OsStr::new(DETACHED),
+        argument => argument,
+    });
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env("NOTIFY_SOCKET", &path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start the mount")?;
+    let mut said = [0; 256];
+    loop {
+        match socket.recv(&mut said) {
+            Ok(length) if said[..length].starts_with(b"READY=1") => return Ok(ExitCode::SUCCESS),
+            Ok(_) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
+            Err(error) => return Err(error).context("cannot read from the socket"),
+        }
+        if let Some(status) = child.try_wait()? {
+            // It has printed why.
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(ExitCode::from(code.unwrap_or(FAILED)));
+        }
+    }
+}
+
+/// Leaves the terminal and its session.
+pub fn detach() {
+    // It fails in a process that leads a session already.
+    let _ = rustix::process::setsid();
+}
+
+/// Tells who waits for the mount, be it systemd, that it is there. A detached process then has nobody who reads its
+/// messages.
+pub fn ready(is_detached: bool) -> Result<()> {
+    sd_notify::notify(false, &[sd_notify::NotifyState::Ready])
+        .context("cannot notify NOTIFY_SOCKET")?;
+    if is_detached {
+        let null = std::fs::File::options().write(true).open("/dev/null");
+        rustix::stdio::dup2_stderr(null.context("cannot open /dev/null")?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &[&str]) -> Result<Vec<String>> {
+        let typed = typed(line.iter().map(Into::into))?;
+        Ok(typed
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect())
+    }
+
+    #[test]
+    fn options_of_fstab_become_flags() {
+        let line = [
+            "/sbin/mount.cachewise",
+            "s3://bucket/data",
+            "/mnt",
+            "-o",
+            "rw,_netdev,x-systemd.automount,memory=1G,allow_other,settings=/etc/data.toml",
+            "-t",
+            "cachewise",
+        ];
+        assert_eq!(
+            of(&line).expect("all are known"),
+            [
+                "cachewise-tier",
+                "mount",
+                "--background",
+                "--memory=1G",
+                "--allow-other",
+                "--settings=/etc/data.toml",
+                "--",
+                "s3://bucket/data",
+                "/mnt",
+            ]
+        );
+    }
+
+    #[test]
+    fn options_that_there_are_not_are_refused() {
+        for option in ["memmory=1G", "noexec", "uid=5"] {
+            let error = of(&[HELPER, "/a", "/b", "-o", option]).expect_err(option);
+            assert!(error.to_string().contains("no such setting"), "{error}");
+        }
+    }
+
+    #[test]
+    fn other_command_lines_stay() {
+        let line = ["cachewise-tier", "mount", "-o", "x"];
+        assert_eq!(of(&line).expect("nothing is read"), line);
+    }
+}

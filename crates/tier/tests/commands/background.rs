@@ -1,0 +1,94 @@
+//! Mounts that go on when the command has ended, as /etc/fstab wants them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::mounted::{bytes_of, has_fuse, is_mounted, origin};
+use crate::support::*;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        plain("background::goes_on_until_it_is_unmounted", goes_on),
+        plain("background::helper_of_mount_takes_options_of_fstab", helper),
+        plain(
+            "background::failure_is_reported_and_leaves_nothing",
+            failure,
+        ),
+    ]
+}
+
+/// Reads a file below the mount, unmounts it, and waits until its process has ended.
+fn use_and_end(directory: &Path) {
+    assert!(is_mounted(directory), "the command ends when it is mounted");
+    let read = fs::read(directory.join("f/0")).expect("it can be read");
+    assert_eq!(read, bytes_of(0, 10_000));
+    let report = fs::read(directory.join(".cachewise/stat.json")).expect("a mount has it");
+    let report: Value = serde_json::from_slice(&report).expect("it is JSON");
+    let pid = report["pid"].as_u64().expect("a process");
+    let unmounted = Command::new("fusermount3")
+        .arg("-u")
+        .arg(directory)
+        .status();
+    assert!(unmounted.expect("it is installed").success());
+    until("its process has ended", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        (stat.is_empty() || state.starts_with('Z')).then_some(())
+    });
+}
+
+fn goes_on() {
+    if !has_fuse("a mount in the background") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 10_000);
+    let directory = scratch.directory().join("mnt");
+    fs::create_dir(&directory).expect("made");
+    let mut command = cachewise(["mount", "--background"]);
+    Ended::of(command.arg(&origin).arg(&directory))
+        .expect(0, "it is mounted")
+        .says("is mounted on", "and says so");
+    use_and_end(&directory);
+}
+
+fn helper() {
+    if !has_fuse("mount.cachewise") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 10_000);
+    let directory = scratch.directory().join("mnt");
+    fs::create_dir(&directory).expect("made");
+    let name = scratch.directory().join("mount.cachewise");
+    symlink(env!("CARGO_BIN_EXE_cachewise-tier"), &name).expect("made");
+    let mounts = |options: &str| {
+        let mut command = Command::new(&name);
+        command.arg(&origin).arg(&directory).args(["-o", options]);
+        Ended::of(&mut command)
+    };
+    mounts("rw,_netdev,memmory=8M")
+        .expect(2, "no such setting")
+        .says(
+            "option memmory=8M: no such setting; there are memory,",
+            "which there are",
+        );
+    mounts("rw,_netdev,x-systemd.automount,memory=8M").expect(0, "it is mounted");
+    use_and_end(&directory);
+}
+
+fn failure() {
+    let scratch = Scratch::new();
+    let directory = scratch.directory().join("mnt");
+    fs::create_dir(&directory).expect("made");
+    let none = scratch.directory().join("none");
+    let mut command = cachewise(["mount", "--background"]);
+    Ended::of(command.arg(&none).arg(&directory))
+        .expect(2, "there is no origin")
+        .says("not found", "the reason");
+    assert!(!is_mounted(&directory));
+}
