@@ -155,8 +155,8 @@ pub fn detach() {
     let _ = rustix::process::setsid();
 }
 
-/// Tells who waits for the mount, be it systemd, that it is there. A detached process then has nobody who reads its
-/// messages.
+/// Notifies what waits for the mount: systemd, or the command that started it. Messages of a detached process have no
+/// reader from then on.
 pub fn ready(is_detached: bool) -> Result<()> {
     sd_notify::notify(false, &[sd_notify::NotifyState::Ready])
         .context("cannot notify NOTIFY_SOCKET")?;
