@@ -115,6 +115,17 @@ impl fuser::Filesystem for Filesystem {
             reply.entry(&left, &shared.attributes(&inode), GENERATION);
             return;
         }
+        if let Some((file, listed)) = shared.listed(parent.0, &path, name) {
+            done(shared, false);
+            let left = shared.revalidate.saturating_sub(listed.elapsed());
+            let good_for = match settled(file.meta()) {
+                true => left,
+                false => Duration::ZERO,
+            };
+            let inode = shared.inodes.found(file, listed, false);
+            reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
+            return;
+        }
         self.answer(|shared| async move {
             let looked = Instant::now();
             let found = shared.stat(Operation::Lookup, &path).await;
@@ -123,7 +134,7 @@ impl fuser::Filesystem for Filesystem {
             match found {
                 Ok(file) => {
                     let is_settled = settled(file.meta());
-                    let inode = shared.inodes.found(file, looked);
+                    let inode = shared.inodes.found(file, looked, true);
                     let good_for = match is_settled {
                         true => shared.revalidate,
                         false => Duration::ZERO,
@@ -185,7 +196,7 @@ impl fuser::Filesystem for Filesystem {
             done(&shared, found.is_err());
             match found {
                 Ok(file) if file.meta().is_dir() => {
-                    let inode = shared.inodes.found(file, looked);
+                    let inode = shared.inodes.found(file, looked, true);
                     // The kernel did not get this number, so it sends no FORGET for it.
                     if inode.number != ROOT {
                         shared.inodes.forget(inode.number, 1);
@@ -265,7 +276,10 @@ impl fuser::Filesystem for Filesystem {
                 start: offset,
                 len: u64::from(size),
             };
-            let read = shared.cache.get(file, range).await;
+            let read = match shared.check(&inode, file).await {
+                Ok(()) => shared.cache.get(file, range).await,
+                Err(error) => Err(error),
+            };
             done(&shared, read.is_err());
             match read {
                 Ok(bytes) => reply.data(&bytes),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use tokio::sync::OnceCell;
 use twox_hash::XxHash3_64;
 
 use crate::{Entry, File, Kind};
@@ -27,6 +28,8 @@ pub(super) const ROOT: u64 = 1;
 pub(super) struct Inode {
     pub number: u64,
     pub content: Content,
+    /// Set once the origin was asked for this object itself: a list does not show who may read it.
+    pub checked: OnceCell<()>,
 }
 
 #[derive(Debug)]
@@ -90,8 +93,8 @@ impl Inodes {
         state.held.get(&number).map(|held| Arc::clone(&held.inode))
     }
 
-    /// Returns the inode of an object found at the origin, and counts one lookup.
-    pub(super) fn found(&self, file: File, at: Instant) -> Arc<Inode> {
+    /// Returns the inode of an object found at the origin, by a request of its own or in a list, and counts one lookup.
+    pub(super) fn found(&self, file: File, at: Instant, is_checked: bool) -> Arc<Inode> {
         let mut state = self.state();
         // Written a moment ago: what is written next may look the same, so this state is for this one time.
         let keep_from = file.meta().keep_from;
@@ -143,6 +146,10 @@ impl Inodes {
             };
             state.hold(number, content)
         });
+        if is_checked {
+            // Set by now, or set before: the same.
+            let _ = inode.checked.set(());
+        }
         if is_settled {
             state.name(path, inode.number, at);
         } else {
@@ -258,7 +265,11 @@ impl InodeTable {
     }
 
     fn hold(&mut self, number: u64, content: Content) -> Arc<Inode> {
-        let inode = Arc::new(Inode { number, content });
+        let inode = Arc::new(Inode {
+            number,
+            content,
+            checked: OnceCell::new(),
+        });
         let held = KnownInode {
             inode: Arc::clone(&inode),
             lookups: 1,
@@ -302,7 +313,9 @@ mod tests {
                 keep_from,
                 ..Meta::plain(Kind::File, size, Version::new("1"))
             };
-            inodes.found(cache.file(name, meta), Instant::now()).number
+            inodes
+                .found(cache.file(name, meta), Instant::now(), true)
+                .number
         };
         let one = look(3, None);
         assert_eq!(look(3, None), one, "the same state");
@@ -336,7 +349,7 @@ mod tests {
         });
         let numbers = names
             .clone()
-            .map(|file| inodes.found(file, Instant::now()).number);
+            .map(|file| inodes.found(file, Instant::now(), true).number);
         assert_eq!(numbers, [77, 77], "the origin's, of both names");
         inodes.outdated(names[0].path(), 77);
         assert!(
@@ -346,7 +359,7 @@ mod tests {
         let mut meta = names[0].meta().clone();
         meta.version = Version::new("2");
         let newer = cache.file(names[0].path(), meta);
-        let newer = inodes.found(newer, Instant::now()).number;
+        let newer = inodes.found(newer, Instant::now(), true).number;
         assert_ne!(newer, 77, "somebody holds the old state");
         inodes.forget(newer, 1);
         inodes.forget(77, 2);

@@ -136,6 +136,11 @@ impl MountShared {
         }
         let name = path.file_name().map(OsStr::to_owned);
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
+        let listed = parent.and_then(|parent| self.inodes.get(parent));
+        if let Some(Content::Directory { known, .. }) = listed.as_ref().map(|inode| &inode.content)
+        {
+            known.lock().unwrap_or_else(PoisonError::into_inner).list = None;
+        }
         let (Some(name), Some(parent)) = (name, parent) else {
             return;
         };
@@ -147,6 +152,39 @@ impl MountShared {
                 let _ = notifier.inval_entry(INodeNo(parent), &name);
             }
         });
+    }
+
+    /// The state that an object has by the list of its directory, and the time of that list, if it is recent and has
+    /// metadata.
+    pub(super) fn listed(&self, parent: u64, path: &Path, name: &OsStr) -> Option<(File, Instant)> {
+        let parent = self.inodes.get(parent)?;
+        let Content::Directory { known, .. } = &parent.content else {
+            return None;
+        };
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (list, looked) = known.list.as_ref()?;
+        if looked.elapsed() >= self.revalidate {
+            return None;
+        }
+        let at = list.binary_search_by(|entry| entry.name.as_os_str().cmp(name));
+        let meta = list.get(at.ok()?)?.meta.as_deref()?.clone();
+        Some((self.cache.file(path, meta), *looked))
+    }
+
+    /// Asks the origin whether this process may read a file that only a list has shown.
+    pub(super) async fn check(&self, inode: &Inode, file: &File) -> Result<(), Error> {
+        let checked = inode.checked.get_or_try_init(|| async {
+            let found = self.stat(Operation::Read, file.path()).await?;
+            let (now, then) = (found.meta(), file.meta());
+            if (&now.version, now.size) != (&then.version, then.size) {
+                return Err(Error::Changed {
+                    path: file.path().to_owned(),
+                    what: "it was written or replaced since its directory was listed",
+                });
+            }
+            Ok(())
+        });
+        checked.await.copied()
     }
 
     pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
@@ -167,7 +205,10 @@ impl MountShared {
         }
         self.operations.asks_origin(Operation::Opendir);
         let looked = Instant::now();
-        let list = Arc::new(self.cache.list(path).await?);
+        let mut list = self.cache.list(path).await?;
+        // Looked up by name.
+        list.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let list = Arc::new(list);
         if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             known.list = Some((Arc::clone(&list), looked));

@@ -343,6 +343,7 @@ impl DirectoryInner {
                 name,
                 kind,
                 inode: self.inode(device, entry.ino()),
+                meta: None,
             });
         }
         Ok(entries)

@@ -138,6 +138,9 @@ pub struct Entry {
     pub kind: Kind,
     /// Its inode number, as [`Meta::inode`].
     pub inode: u64,
+    /// Its metadata, if the list of the origin has them. They do not show whether this process may read it, which
+    /// [`Origin::stat`] does.
+    pub meta: Option<Box<Meta>>,
 }
 
 impl Entry {
@@ -148,6 +151,7 @@ impl Entry {
             name: name.into(),
             kind,
             inode: 0,
+            meta: None,
         }
     }
 }

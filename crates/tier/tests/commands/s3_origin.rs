@@ -136,6 +136,16 @@ fn mount() {
     assert_eq!(names(&mounted.path("f")), ["0", "1"]);
     assert_eq!(names(&mounted.path("marked")), [""; 0], "an empty one");
     assert!(fs::read(mounted.path("f/0")).expect("read") == bytes_of(0, 3_000_000));
+    let looked = mounted.of_operation("lookup", "origin_calls");
+    for number in 0..2 {
+        let size = fs::metadata(mounted.path(&format!("f/{number}"))).map(|found| found.len());
+        assert_eq!(size.expect("listed"), 3_000_000);
+    }
+    assert_eq!(
+        mounted.of_operation("lookup", "origin_calls"),
+        looked,
+        "the list of the directory had all attributes"
+    );
     let missing = fs::read(mounted.path("f/none")).expect_err("there is none");
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
     let looked = mounted.of_operation("lookup", "origin_calls");

@@ -176,7 +176,7 @@ impl OnNetwork for S3 {
         const LIST: &str = "list";
         let below = self.below(path)?;
         let wrong = |why: &'static str| Error::of_origin(path, LIST, io::Error::other(why));
-        let mut kinds: HashMap<OsString, Kind> = HashMap::new();
+        let mut found_here: HashMap<OsString, (Kind, Option<Meta>)> = HashMap::new();
         let mut is_there = false;
         let mut next: Option<String> = None;
         loop {
@@ -189,7 +189,9 @@ impl OnNetwork for S3 {
             is_there |= !page.result.objects.is_empty();
             for found in &page.result.common_prefixes {
                 if let Some(name) = name(found, &below) {
-                    kinds.entry(name).or_insert(Kind::Directory);
+                    let meta = directory(&path.join(&name));
+                    let it = (Kind::Directory, Some(meta));
+                    found_here.entry(name).or_insert(it);
                 }
             }
             for found in &page.result.objects {
@@ -197,10 +199,11 @@ impl OnNetwork for S3 {
                 // it.
                 if let Some(name) = name(&found.location, &below) {
                     // Where both are there, the path is the object's.
-                    kinds.insert(name, Kind::File);
+                    let meta = meta(path, found).ok();
+                    found_here.insert(name, (Kind::File, meta));
                 }
             }
-            if kinds.len() > MOST_ENTRIES {
+            if found_here.len() > MOST_ENTRIES {
                 return Err(wrong("more than a million entries in one directory"));
             }
             match page.page_token {
@@ -209,13 +212,16 @@ impl OnNetwork for S3 {
                 token => next = token,
             }
         }
-        if kinds.is_empty() && !is_there && !path.as_os_str().is_empty() {
+        if found_here.is_empty() && !is_there && !path.as_os_str().is_empty() {
             return Err(Error::NotFound {
                 path: path.to_owned(),
             });
         }
-        let entries = kinds.into_iter();
-        Ok(entries.map(|(name, kind)| Entry::new(name, kind)).collect())
+        let entries = found_here.into_iter().map(|(name, (kind, meta))| Entry {
+            meta: meta.map(Box::new),
+            ..Entry::new(name, kind)
+        });
+        Ok(entries.collect())
     }
 
     async fn read(&self, path: &Path, meta: &Meta, range: ByteRange) -> Result<Bytes, Error> {
