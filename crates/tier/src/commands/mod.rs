@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `columns`: the columns of all tables
-//! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
+//! - `get`: bytes to standard output; `files`: put, warm and verify, file by file;
+//!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `cache`: a cache from its settings
 //! - `dev_cluster`: cache servers for tests
@@ -13,6 +14,7 @@ mod columns;
 mod dev_cluster;
 mod files;
 mod get;
+mod listed;
 mod mount;
 mod stat;
 mod totals;
@@ -35,9 +37,12 @@ use arguments::Command;
 pub fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Get(arguments) => get::get(arguments),
-        Command::Put(arguments) => files::on_files(arguments, files::Act::Put),
-        Command::Warm(arguments) => files::on_files(arguments, files::Act::Warm),
-        Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify),
+        Command::Put(arguments) => files::on_files(arguments, files::Act::Put, None),
+        Command::Warm(arguments) => {
+            let listed = listed::listed(arguments)?;
+            files::on_files(&arguments.on, files::Act::Warm, listed)
+        }
+        Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify, None),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
         Command::Mount(arguments) => mount::mount(arguments),
