@@ -70,7 +70,7 @@ pub fn warm(
 }
 
 /// Works in another thread until it has ended, or Ctrl-C was typed.
-fn interruptible<T: Send>(
+pub fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send,
 ) -> PyResult<Result<T, Error>> {

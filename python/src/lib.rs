@@ -10,18 +10,24 @@
 //! - `raise`: errors as exceptions.
 //! - `stream`: work by a thread of its own, handed over piece by piece.
 //! - `look`: residency; `act`: warm and evict; `walk`: trees; `order`: orders and scans.
+//! - `trees`: warm and evict trees; `table`: residency of trees in columns; `snapshot`: saved residency.
+//! - `baseline`: what was resident before, so that pages inserted since can be dropped.
 //! - `cache`: the block cache between machines.
 
 #![forbid(unsafe_code)]
 
 mod act;
+mod baseline;
 mod cache;
 mod file;
 mod look;
 mod order;
 mod path_name;
 mod raise;
+mod snapshot;
 mod stream;
+mod table;
+mod trees;
 mod walk;
 
 use pyo3::prelude::*;
@@ -34,11 +40,19 @@ mod _native {
     #[pymodule_export]
     use crate::act::{evict, warm};
     #[pymodule_export]
+    use crate::baseline::Baselines;
+    #[pymodule_export]
     use crate::cache::{Cache, Object, cache_settings};
     #[pymodule_export]
     use crate::look::{ranges, residency, samples};
     #[pymodule_export]
     use crate::order::{Scan, Scanner, order};
+    #[pymodule_export]
+    use crate::snapshot::{SnapshotReader, snapshot_restore, snapshot_save};
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::trees::{evict_trees, warm_trees};
     #[pymodule_export]
     use crate::walk::Walk;
 

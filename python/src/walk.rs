@@ -47,28 +47,11 @@ impl Walk {
         threads: Option<usize>,
     ) -> PyResult<Self> {
         let py = roots.py();
-        let wrong = |error: Error| raise(py, &error);
-        let mut walk =
-            cachewise_residency::Walk::new(file::paths(roots)?).one_file_system(one_file_system);
-        for pattern in include {
-            walk = walk.include(&pattern).map_err(wrong)?;
-        }
-        for pattern in exclude {
-            walk = walk.exclude(&pattern).map_err(wrong)?;
-        }
-        if let Some(threads) = threads {
-            if !(1..=512).contains(&threads) {
-                return Err(PyValueError::new_err(format!(
-                    "1 to 512 threads, not {threads}"
-                )));
-            }
-            walk = walk.threads(threads);
-        }
+        let walk = planned(roots, &include, &exclude, one_file_system, threads)?;
         let stream = Stream::start(py, AHEAD, move |found| {
             walk.run(|one| {
                 let met = match one {
                     WalkItem::File(entry) => Met::File(entry.path(), entry.size.0, entry.counts),
-                    // It is the walk's; its words and its number are all that is wanted of it.
                     WalkItem::Skipped(error) => Met::Skipped(copy(error)),
                 };
                 match found.send(met) {
@@ -103,7 +86,41 @@ impl Walk {
     }
 }
 
-fn copy(error: &Error) -> Error {
+/// Plans a walk as Python describes it.
+pub fn planned(
+    roots: &Bound<'_, PyAny>,
+    include: &[String],
+    exclude: &[String],
+    one_file_system: bool,
+    threads: Option<usize>,
+) -> PyResult<cachewise_residency::Walk> {
+    let wrong = |error: Error| raise(roots.py(), &error);
+    let mut walk =
+        cachewise_residency::Walk::new(file::paths(roots)?).one_file_system(one_file_system);
+    for pattern in include {
+        walk = walk.include(pattern).map_err(wrong)?;
+    }
+    for pattern in exclude {
+        walk = walk.exclude(pattern).map_err(wrong)?;
+    }
+    if let Some(threads) = threads_of(threads)? {
+        walk = walk.threads(threads);
+    }
+    Ok(walk)
+}
+
+/// Refuses a number of threads that is out of range.
+pub fn threads_of(threads: Option<usize>) -> PyResult<Option<usize>> {
+    match threads {
+        Some(threads) if !(1..=512).contains(&threads) => Err(PyValueError::new_err(format!(
+            "1 to 512 threads, not {threads}"
+        ))),
+        threads => Ok(threads),
+    }
+}
+
+/// An error of the same number and path: the walk keeps its own.
+pub fn copy(error: &Error) -> Error {
     let path = error.path().map(PathBuf::from);
     match error {
         Error::Unknown { why, .. } => Error::Unknown { path, why: *why },

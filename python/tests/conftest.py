@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -62,3 +64,35 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return made
+
+
+class Oracle:
+    """Residency by ``mincore(2)``, without this package."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.mmap.restype = ctypes.c_void_p
+        arguments = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        self.libc.mmap.argtypes = arguments
+        self.libc.munmap.argtypes = arguments[:2]
+        self.libc.mincore.argtypes = [*arguments[:2], ctypes.c_void_p]
+
+    def __call__(self, path: Path) -> set[int]:
+        """The numbers of the resident pages."""
+        size = path.stat().st_size
+        pages = (ctypes.c_ubyte * -(-size // PAGE))()
+        number = os.open(path, os.O_RDONLY | os.O_NOATIME)
+        try:
+            address = self.libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, number, 0)
+        finally:
+            os.close(number)
+        assert address != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
+        assert self.libc.mincore(address, size, pages) == 0, os.strerror(ctypes.get_errno())
+        assert self.libc.munmap(address, size) == 0
+        return {page for page, told in enumerate(pages) if told & 1}
+
+
+@pytest.fixture
+def resident() -> Oracle:
+    """Says which pages of a file are resident, without this package."""
+    return Oracle()

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "epochs.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLE = EXAMPLES / "epochs.py"
 
 
 def made(root: Path, controllers: str, below: str) -> Path:
@@ -78,3 +79,22 @@ def test_orders_read_what_does_not_fit(tmp_path: Path) -> None:
         beyond = statistics.median(after[order]) - rows[order]["bound_bytes"]
         assert beyond <= MOST_BEYOND, f"{order}: as good as the bound: {rows}"
         assert sum(after[order]) < sum(after["random"]), f"{order}: less than at random: {rows}"
+
+
+def test_a_shielded_scan_leaves_hot_pages_of_another_process_alone(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a control group with little memory needs root")
+    arguments = ["--memory", "256", "--rounds", "1", "--json", "--directory", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLES / "parquet_scan.py"), *arguments], capture_output=True, text=True, check=False
+    )
+    if ended.stderr.startswith("parquet_scan.py: "):
+        pytest.skip(ended.stderr.strip())
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    (without,), (shielded,) = found["rows"]["without"], found["rows"]["with a shield"]
+    for row in (without, shielded):
+        assert row["scan_bytes"] >= 0.9 * found["scan_bytes"], f"the scan reads all files: {found}"
+    assert without["hot_bytes"] > found["hot_bytes"] // 20, f"the scan displaces hot pages: {found}"
+    # A reclaimer of the machine may take some too.
+    assert shielded["hot_bytes"] < without["hot_bytes"] // 4, f"and a shielded one leaves them: {found}"

@@ -40,6 +40,7 @@
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
 //! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], progress and cancellation of work.
 //! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], processes that map a file.
+//! - `baseline`: [`Baseline`]: drops pages that were inserted since.
 //! - `lock`: [`lock()`], [`Lock`]; `memlock`: the memory that may be locked; `memlock_limit`: [`MemlockLimit`].
 //! - [`snapshot`]: residency, saved to a file, restored and compared.
 //! - `ranges`: sets of pages.
@@ -49,6 +50,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod counts;
 mod error;
 mod evict;
@@ -75,6 +77,7 @@ mod watch;
 pub use cachewise_sys::{Error as SystemError, ErrorKind, FileKind};
 pub use cachewise_units::{ByteRange, Bytes, PageRange, PageSize, Pages, Ratio};
 
+pub use baseline::{Baseline, DroppedPages};
 pub use counts::{Counts, Source, States};
 pub use error::Error;
 pub use evict::{EvictOptions, Evicted, Stayed, WouldEvict, evict, would_evict};

@@ -1,12 +1,16 @@
 //! [`BlockCache::warm`]: whole files, to where the cache keeps blocks.
 
 use cachewise_units::ByteRange;
+use futures_util::stream::{self, StreamExt};
 
 use crate::{BlockCache, Error, File, Totals};
 
 /// How many bytes are read before what was read is waited for at the engine and the disk: more under way than the cache
 /// allows would be dropped.
 const STEP: u64 = 8 << 20;
+
+/// How many ranges are read at once.
+const RANGES_AT_ONCE: usize = 16;
 
 /// Where the bytes are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +50,21 @@ impl BlockCache {
     ///
     /// Ends early if the disk does not accept queued blocks.
     pub async fn warm(&self, file: File, from: WarmFrom) -> Warmed {
+        self.warm_ranges(file, &[ByteRange::starting_at(0)], from)
+            .await
+    }
+
+    /// Reads the blocks of some ranges of a file into the cache, several at once; otherwise as [`warm`](Self::warm).
+    pub async fn warm_ranges(&self, file: File, ranges: &[ByteRange], from: WarmFrom) -> Warmed {
         let block = self.settings().block.0;
         let (file, unsettled) = match self.settled(file.clone()).await {
             Ok(file) => (file, None),
             Err(why) => (file, Some(why)),
         };
-        let size = file.meta().size;
+        let batches = batches(ranges, file.meta().size, block);
+        let mut left = blocks_of(batches.iter().flatten(), block);
         let mut warmed = Warmed {
-            blocks: size.div_ceil(block),
+            blocks: left,
             failed_blocks: 0,
             why: unsettled.or_else(|| (!file.is_settled()).then(|| never_kept(&file))),
             file,
@@ -62,31 +73,80 @@ impl BlockCache {
             warmed.failed_blocks = warmed.blocks;
             return warmed;
         }
-        let step = STEP.max(block);
-        let mut start = 0;
-        while start < size {
-            let range = ByteRange {
-                start,
-                len: step.min(size - start),
+        for batch in batches {
+            let read = |range: &ByteRange| {
+                let (range, file) = (*range, &warmed.file);
+                async move {
+                    let read = match from {
+                        WarmFrom::Nearest => self.get(file, range).await.map(drop),
+                        WarmFrom::Origin => self.refill(file, range).await,
+                    };
+                    (range, read)
+                }
             };
-            let read = match from {
-                WarmFrom::Nearest => self.get(&warmed.file, range).await.map(drop),
-                WarmFrom::Origin => self.refill(&warmed.file, range).await,
-            };
-            if let Err(why) = read {
-                warmed.failed_blocks += range.len.div_ceil(block);
-                warmed.why.get_or_insert(why);
+            let reads: Vec<_> = batch.iter().map(read).collect();
+            let read: Vec<_> = stream::iter(reads)
+                .buffer_unordered(RANGES_AT_ONCE)
+                .collect()
+                .await;
+            for (range, read) in read {
+                left -= range.len.div_ceil(block);
+                if let Err(why) = read {
+                    warmed.failed_blocks += range.len.div_ceil(block);
+                    warmed.why.get_or_insert(why);
+                }
             }
-            start = start.saturating_add(step);
             if let Err(why) = self.filled().await {
                 // It would be waited for as long after each step.
-                warmed.failed_blocks += size.saturating_sub(start).div_ceil(block);
+                warmed.failed_blocks += left;
                 warmed.why = Some(why);
                 break;
             }
         }
         warmed
     }
+}
+
+/// The ranges as whole blocks, up to the end of the file, each block once; in batches of [`STEP`] bytes.
+fn batches(ranges: &[ByteRange], size: u64, block: u64) -> Vec<Vec<ByteRange>> {
+    let mut spans: Vec<(u64, u64)> = ranges
+        .iter()
+        .map(|range| (range.start / block, range.end().min(size).div_ceil(block)))
+        .filter(|(first, end)| first < end)
+        .collect();
+    spans.sort_unstable();
+    spans.dedup_by(|next, last| {
+        let touches = next.0 <= last.1;
+        if touches {
+            last.1 = last.1.max(next.1);
+        }
+        touches
+    });
+    let step = (STEP / block).max(1);
+    let mut batches: Vec<Vec<ByteRange>> = Vec::new();
+    let mut room = 0;
+    for (mut first, end) in spans {
+        while first < end {
+            if room == 0 {
+                batches.push(Vec::new());
+                room = step;
+            }
+            let blocks = room.min(end - first);
+            let start = first * block;
+            if let Some(batch) = batches.last_mut() {
+                let len = (blocks * block).min(size - start);
+                batch.push(ByteRange { start, len });
+            }
+            first += blocks;
+            room -= blocks;
+        }
+    }
+    batches
+}
+
+/// How many blocks ranges of whole blocks have.
+fn blocks_of<'r>(ranges: impl Iterator<Item = &'r ByteRange>, block: u64) -> u64 {
+    ranges.map(|range| range.len.div_ceil(block)).sum()
 }
 
 fn never_kept(file: &File) -> Error {
@@ -111,5 +171,48 @@ impl Totals {
         .filter(|(blocks, _)| *blocks > 0)
         .map(|(blocks, whom)| format!("{blocks} blocks did not reach {whom}"))
         .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64) -> ByteRange {
+        ByteRange {
+            start,
+            len: end - start,
+        }
+    }
+
+    #[test]
+    fn ranges_become_whole_blocks_and_each_block_once() {
+        let block = 1 << 20;
+        let wanted = [
+            range(5 * block + 1, 5 * block + 2),
+            range(0, 10),
+            range(20, block + 1),
+            range(7 * block, 100 * block),
+        ];
+        let size = 9 * block + 5;
+        let found = batches(&wanted, size, block);
+        assert_eq!(
+            found,
+            [vec![
+                range(0, 2 * block),
+                range(5 * block, 6 * block),
+                range(7 * block, size)
+            ]]
+        );
+        assert_eq!(blocks_of(found.iter().flatten(), block), 6);
+        assert!(batches(&[range(size, size + block)], size, 1).is_empty());
+    }
+
+    #[test]
+    fn a_large_range_is_read_step_by_step() {
+        let found = batches(&[ByteRange::starting_at(0)], 3 * STEP + 1, 1 << 17);
+        let bytes: Vec<u64> = found.iter().flatten().map(|range| range.len).collect();
+        assert_eq!(bytes, [STEP, STEP, STEP, 1]);
+        assert_eq!(found.len(), 4, "each waits for what was read before");
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -42,6 +42,14 @@ def no_directory(call: str, file: object, raised: ResidencyUnknown) -> OSError:
     """Return an error with the fix for a directory in place of a file; return any other error unchanged."""
     is_path = isinstance(file, (str, bytes, os.PathLike))
     if is_path and raised.reason == "not_a_file" and os.path.isdir(file):  # type: ignore[arg-type]
-        text = f"{call}() takes one file; for the files of a directory: `for entry in walk(path): {call}(entry.path)`"
+        text = f"{call}() takes one file; for the files of a directory: {call}_tree(path), or `for entry in walk(path): {call}(entry.path)`"
         return IsADirectoryError(errno.EISDIR, text, raised.filename)
     return raised
+
+
+def reported(errors: Iterable[OSError], onerror: Callable[[OSError], object] | None) -> None:
+    """Pass errors to ``onerror``; without it, raise the first one."""
+    for error in errors:
+        if onerror is None:
+            raise error
+        onerror(error)

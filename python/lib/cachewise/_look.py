@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from . import _native
-from ._errors import checked
+from ._errors import checked, reported
 from ._native import PAGE_SIZE
 from ._types import File, Path
 
@@ -130,6 +131,56 @@ def walk(
         raise TypeError("walk() needs a file or a directory")
     native = _native.Walk(roots, _words(include), _words(exclude), one_file_system, threads)
     return Walk(native, onerror)
+
+
+class ResidencyTable:
+    """Residency of trees in columns, a row for each file: :func:`residency_table` makes one.
+
+    It has the PyCapsule interface of Arrow, so ``pyarrow.table(table)``, ``polars.DataFrame(table)``, pandas and DuckDB read
+    it without a copy.
+    """
+
+    def __init__(self, native: _native.Table) -> None:
+        self._native = native
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return self._native.column_names
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the table by the C stream interface of Arrow."""
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def to_pyarrow(self) -> Any:
+        """Return it as a ``pyarrow.Table``. Raises ``ImportError`` without pyarrow."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+
+@checked
+def residency_table(
+    *roots: Path,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    one_file_system: bool = False,
+    threads: int | None = None,
+    onerror: Callable[[OSError], object] | None = None,
+) -> ResidencyTable:
+    """Return the residency of files, and of the files below directories, as an Arrow table, in no particular order.
+
+    The arguments are those of :func:`walk`. Columns: ``path`` as by :func:`printable`, ``size_bytes``, and the fields of
+    :class:`Residency`; these are null where residency is unknown, and ``reason`` then has the reason.
+    """
+    if not roots:
+        raise TypeError("residency_table() needs a file or a directory")
+    native, errors = _native.Table.of(roots, _words(include), _words(exclude), one_file_system, threads)
+    reported(errors, onerror)
+    return ResidencyTable(native)
 
 
 def printable(path: Path) -> str:

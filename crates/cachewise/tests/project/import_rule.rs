@@ -108,10 +108,10 @@ const RULES: [Rule; 19] = [
         may_be_unsafe: false,
     },
     // Knows files by their origin and nothing of the kernel's caches; what is mounted where it asks kstat, and sys to
-    // have servers that it starts for trying things on end with it.
+    // have servers that it starts for trying things on end with it. The program reads snapshots of residency.
     Rule {
         folder: "tier",
-        may_import: &["units", "model", "sys", "kstat", "view", "cli"],
+        may_import: &["units", "model", "sys", "kstat", "residency", "view", "cli"],
         may_be_unsafe: false,
     },
     // The parts that the programs share.

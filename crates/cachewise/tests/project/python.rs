@@ -8,6 +8,9 @@ use std::process::{Command, Output};
 /// The tools that build and test it; mypy says whether the types are true.
 const TOOLS: [&str; 3] = ["maturin>=1.8,<2", "pytest>=8", "mypy"];
 
+/// Packages that are optional: without them their tests are skipped.
+const OPTIONAL: [&str; 2] = ["fsspec", "pyarrow"];
+
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2);
@@ -48,6 +51,21 @@ fn environment(place: &Path) -> Result<PathBuf, String> {
             .args(["-m", "pip", "install", "--quiet"])
             .args(TOOLS))
         .map_err(|why| format!("pip install {}: {}", TOOLS.join(" "), last(&why)))?;
+    }
+    for name in OPTIONAL {
+        let import = format!("import {name}");
+        if run(Command::new(&python).args(["-c", &import])).is_err() {
+            // Their tests say that they are skipped.
+            let _ = run(Command::new(&python).args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--only-binary",
+                ":all:",
+                name,
+            ]));
+        }
     }
     Ok(python)
 }

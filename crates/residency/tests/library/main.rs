@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
+mod baseline;
 mod evict;
 mod lock;
 mod order;

@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::{Datum, Missing, Reason};
-use cachewise_tier::{BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom};
+use cachewise_tier::{
+    BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom, Warmed,
+};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumns};
+use futures_util::stream::StreamExt;
 use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::columns::FILES;
+use super::listed::{self, Listed};
 use super::stat;
 use crate::commands::arguments::OnFiles as Arguments;
 use crate::commands::cache;
@@ -52,8 +56,8 @@ struct Outcome {
     is_last: bool,
 }
 
-/// Runs the subcommand.
-pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
+/// Runs the subcommand on files and trees of the origin, or on those of a snapshot.
+pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) -> Result<ExitCode> {
     let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     if sinks.have(Format::OpenMetrics) {
         bail!("this command ends, so there is nothing to scrape: use -o json or -o csv");
@@ -69,29 +73,47 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     let mut failures = Failures::default();
     let mut sheet = Sheet::new(&FILES);
     let mut is_different = false;
-    let mut tree = Tree::new(&arguments.paths);
-    loop {
-        let next = runtime.block_on(unless(interrupt.flag(), tree.next(&cache)));
-        let file = match next.flatten() {
-            Some(Ok(file)) => file,
-            Some(Err(error)) => {
-                failures.add(&error.to_string(), tell);
-                continue;
+    let mut take = |done: Result<(File, Outcome, Instant), Error>| match done {
+        Ok((file, outcome, began)) => {
+            if let Some(why) = &outcome.why {
+                failures.add(&why.to_string(), tell);
             }
-            None => break,
-        };
-        let began = Instant::now();
-        let work = one(&cache, &*origin, file, act);
-        let Some((file, outcome)) = runtime.block_on(unless(interrupt.flag(), work)) else {
-            break;
-        };
-        if let Some(why) = &outcome.why {
-            failures.add(&why.to_string(), tell);
+            is_different |= outcome.different > 0;
+            sheet.rows.push(row(&file, &outcome, act, began));
+            outcome.is_last
         }
-        is_different |= outcome.different > 0;
-        sheet.rows.push(row(&file, &outcome, act, began));
-        if outcome.is_last {
-            break;
+        Err(error) => {
+            failures.add(&error.to_string(), tell);
+            false
+        }
+    };
+    match &listed {
+        Some(files) => {
+            let began = Instant::now();
+            let mut warmed = std::pin::pin!(listed::warmed(&cache, files));
+            let mut next = || runtime.block_on(unless(interrupt.flag(), warmed.next()));
+            while let Some(done) = next().flatten() {
+                if take(done.map(|warmed| outcome_of(warmed, began))) {
+                    break;
+                }
+            }
+        }
+        None => {
+            let mut tree = Tree::new(&arguments.paths);
+            let mut next = || {
+                let work = async {
+                    Some(match tree.next(&cache).await? {
+                        Ok(file) => Ok(one(&cache, &*origin, file, act).await),
+                        Err(error) => Err(error),
+                    })
+                };
+                runtime.block_on(unless(interrupt.flag(), work))
+            };
+            while let Some(done) = next().flatten() {
+                if take(done) {
+                    break;
+                }
+            }
         }
     }
     // Ctrl-C ends this wait too. Blocks not written by then are missing from the cache only.
@@ -149,7 +171,13 @@ async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T
 }
 
 /// Does it with one file, and returns the state that it was done with.
-async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (File, Outcome) {
+async fn one(
+    cache: &BlockCache,
+    origin: &dyn Origin,
+    file: File,
+    act: Act,
+) -> (File, Outcome, Instant) {
+    let began = Instant::now();
     let from = match act {
         Act::Put => WarmFrom::Origin,
         Act::Warm => WarmFrom::Nearest,
@@ -157,7 +185,7 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
             return match cache.settled(file.clone()).await {
                 Ok(file) => {
                     let outcome = compared(cache, origin, &file).await;
-                    (file, outcome)
+                    (file, outcome, began)
                 }
                 Err(why) => {
                     let blocks = file.meta().size.div_ceil(cache.settings().block.0);
@@ -167,12 +195,15 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
                         why: Some(why),
                         ..Outcome::default()
                     };
-                    (file, outcome)
+                    (file, outcome, began)
                 }
             };
         }
     };
-    let warmed = cache.warm(file, from).await;
+    outcome_of(cache.warm(file, from).await, began)
+}
+
+fn outcome_of(warmed: Warmed, began: Instant) -> (File, Outcome, Instant) {
     let outcome = Outcome {
         blocks: warmed.blocks,
         failed: warmed.failed_blocks,
@@ -180,7 +211,7 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
         is_last: warmed.is_disk_stuck(),
         why: warmed.why,
     };
-    (warmed.file, outcome)
+    (warmed.file, outcome, began)
 }
 
 /// Compares a file with the origin, block by block.

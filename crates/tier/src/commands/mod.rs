@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `columns`: the columns of all tables
-//! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
+//! - `get`: bytes to standard output; `files`: put, warm and verify, file by file;
+//!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `dev_cluster`: cache servers for tests
@@ -14,6 +15,7 @@ mod columns;
 mod dev_cluster;
 mod files;
 mod get;
+mod listed;
 mod mount;
 mod stat;
 mod totals;
@@ -38,9 +40,12 @@ pub use background::typed;
 pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
     match command {
         Command::Get(arguments) => get::get(arguments),
-        Command::Put(arguments) => files::on_files(arguments, files::Act::Put),
-        Command::Warm(arguments) => files::on_files(arguments, files::Act::Warm),
-        Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify),
+        Command::Put(arguments) => files::on_files(arguments, files::Act::Put, None),
+        Command::Warm(arguments) => {
+            let listed = listed::listed(arguments)?;
+            files::on_files(&arguments.on, files::Act::Warm, listed)
+        }
+        Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify, None),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
         Command::Mount(arguments) => mount::mount(arguments, typed),

@@ -28,7 +28,7 @@ pub(super) const ROOT: u64 = 1;
 pub(super) struct Inode {
     pub number: u64,
     pub content: Content,
-    /// Set once the origin was asked for this object itself: a list does not show who may read it.
+    /// Set once the origin has answered for this object itself: a list does not show who may read it.
     pub checked: OnceCell<()>,
 }
 

@@ -30,6 +30,10 @@ pub fn trials() -> Vec<Trial> {
         plain("files::an_origin_that_hangs_ends_in_an_error", origin_hangs),
         plain("files::a_small_disk_keeps_what_warm_brought", small_disk),
         plain("files::a_large_disk_is_many_open_files", many_open_files),
+        plain(
+            "files::warm_of_a_snapshot_reads_the_blocks_of_its_pages_alone",
+            snapshot,
+        ),
         needs_root("files::warm_fails_where_the_disk_is_full", full_disk),
         plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
     ]
@@ -58,6 +62,76 @@ fn get() {
         .expect(2, "a directory")
         .says("not a file", "why");
     tier("get", &[], &origin, &["../x"]).expect(2, "outside of the origin");
+}
+
+fn snapshot() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 4, 1 << 20);
+    let file = |path: &str, size: u64, ranges: &str| {
+        format!(
+            r#"{{"path":"{path}","device":[8,1],"inode":1,"size_bytes":{size},"modified":[1,0],"ranges":{ranges}}}"#
+        )
+    };
+    let snapshot = |name: &str, files: &[String], pages: u64| {
+        let head = r#"{"format":"cachewise-snapshot","version":1,"page_size_bytes":4096,"created_seconds":1}"#;
+        let end = format!(r#"{{"end":true,"files":{},"pages":{pages}}}"#, files.len());
+        let path = scratch.directory().join(name);
+        let text = [head, &files.join("\n"), &end].map(|line| format!("{line}\n"));
+        fs::write(&path, text.concat()).expect("ours");
+        path
+    };
+    let good = [
+        file("/mnt/data/f/2", 1 << 20, "[[0,1],[3,4],[100,101]]"),
+        file("/usr/lib/libc.so", 1 << 20, "[[0,256]]"),
+        file("/mnt/data/f/0", 1 << 20, "[[0,256]]"),
+    ];
+    let list = snapshot("good", &good, 515);
+    let disk = scratch.directory().join("disk");
+    let warm = |list: &Path, more: &[&str]| {
+        let mut command = cachewise(["warm", "-o", "json", "--disk-size", "64M", "--disk"]);
+        command.arg(&disk).arg("--snapshot").arg(list).args(more);
+        Ended::of(command.arg(&origin))
+    };
+    let mounted = ["--mounted-at", "/mnt/data"];
+    let warmed = warm(&list, &mounted).expect(0, "the files are there").says(
+        "1 file of the snapshot not below /mnt/data",
+        "which are not",
+    );
+    let warmed: Value = serde_json::from_slice(&warmed.out).expect("JSON");
+    // Pages 0, 3 and 100 are in two blocks of 128 KiB, and the other file has eight.
+    assert_eq!(number_of(&warmed, "origin", "hits_total"), 2 + 8);
+    let files = warmed["files"].as_array().expect("files");
+    let blocks: Vec<_> = files
+        .iter()
+        .map(|file| (&file["path"], &file["blocks"]))
+        .collect();
+    assert_eq!(
+        blocks,
+        [(&"f/2".into(), &2.into()), (&"f/0".into(), &8.into())],
+        "in the order of the snapshot"
+    );
+    let again = warm(&list, &mounted).expect(0, "all of it is on the disk");
+    let again: Value = serde_json::from_slice(&again.out).expect("JSON");
+    assert_eq!(number_of(&again, "origin", "hits_total"), 0);
+
+    warm(&list, &[])
+        .expect(2, "its paths are not below the origin")
+        .says("no file in it is below", "why")
+        .says("--mounted-at", "what to do");
+    let changed = [
+        file("/mnt/data/f/1", 5, "[[0,1]]"),
+        file("/mnt/data/f/none", 5, "[[0,1]]"),
+        file("/mnt/data/f/3", 1 << 20, "[[0,1]]"),
+    ];
+    warm(&snapshot("changed", &changed, 3), &mounted)
+        .expect(2, "two cannot be read")
+        .says("f/1: changed", "the one with another size")
+        .says("f/none: not found at the origin", "the one that is gone");
+    warm(Path::new("/dev/null"), &mounted).expect(2, "it is no snapshot");
+    let mut command = cachewise(["warm", "--snapshot"]);
+    Ended::of(command.arg(&list).arg("http://127.0.0.1:9/data"))
+        .expect(2, "a URL is no path")
+        .says("add --mounted-at DIR", "what to do");
 }
 
 fn many_open_files() {

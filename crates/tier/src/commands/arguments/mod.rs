@@ -42,7 +42,7 @@ pub enum Command {
     /// Read files from the origin and write all their blocks to the engine.
     Put(OnFiles),
     /// Fetch the missing blocks of files into the cache.
-    Warm(OnFiles),
+    Warm(Warm),
     /// Show the requests of a mount, and the hits and latencies of each tier and server.
     Stat(TierStat),
     /// Compare files in the cache with the origin, byte by byte.
@@ -136,6 +136,7 @@ const ON_FILES: &str = "Exit status: 0 done; 1 bytes differ (verify); 2 somethin
     cachewise tier warm --engine redis-cluster://10.0.0.1:6379 /srv/data model\n  \
     cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin\n  \
     cachewise tier warm --disk /var/cache/blocks s3://bucket/data\n  \
+    cachewise tier warm --disk /var/cache/blocks --snapshot start.snap --mounted-at /mnt s3://bucket/data\n  \
     cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data";
 
 /// `cachewise tier put`, `warm` and `verify`.
@@ -155,6 +156,20 @@ pub struct OnFiles {
     pub columns: Option<SheetColumns>,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// `cachewise tier warm`.
+#[derive(Debug, Args)]
+#[command(after_help = ON_FILES)]
+pub struct Warm {
+    /// Read the blocks of the pages in a snapshot only, in its order; see `cachewise snapshot`.
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    pub snapshot: Option<PathBuf>,
+    /// Directory that the paths of the snapshot are below [default: ORIGIN, if it is a directory].
+    #[arg(long, value_name = "DIR", requires = "snapshot")]
+    pub mounted_at: Option<PathBuf>,
+    #[command(flatten)]
+    pub on: OnFiles,
 }
 
 /// `cachewise tier stat`.
