@@ -132,7 +132,7 @@ pub fn stream_under_the_shield() {
         "the line of the finding proves it: {answer}"
     );
     assert!(
-        answer["notes"].to_string().contains("dropped 320"),
+        answer["notes"].to_string().contains("shield=tar: dropped "),
         "the shield dropped the stream: {answer}"
     );
 }
