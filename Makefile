@@ -66,9 +66,9 @@ bench-order: ## what reading files again and again costs, order by order, with l
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-residency --bench order
 
-bench-shield: ## what `shield` saves of a hot set beside a scan, and what it costs; CHECK=1 fails where a goal is missed
+bench-shield: ## what `shield` saves of a hot set beside a scan, and what it costs; CHECK=1 fails where a goal is missed; PROGRAMS=1: tar, rsync, ... beside SQLite
 	@scripts/setup run
-	$(CARGO) bench --locked -p cachewise --bench shield -- $(if $(CHECK),--check)
+	$(if $(PROGRAMS),$(CARGO) build --locked --release -p cachewise && scripts/bench-shield-programs --cachewise target/release/cachewise,$(CARGO) bench --locked -p cachewise --bench shield -- $(if $(CHECK),--check))
 
 bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of `serve`, `record`'s CPU and bytes an hour
 	@scripts/setup run

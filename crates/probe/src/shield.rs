@@ -52,6 +52,8 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Processes that this process starts from now on.
     pub children: bool,
+    /// Of the processes so far only those of this name, as in `/proc/PID/comm`, of which the kernel keeps 15 bytes.
+    pub name: Option<String>,
     /// The tasks under this control group, instead.
     pub cgroup: Option<CgroupFilter>,
     /// Control groups are those of the version 1 memory hierarchy.
@@ -312,6 +314,7 @@ impl Shield {
             returned: Pages(totals.returned),
             returned_near: Pages(totals.near),
             needed: Pages(totals.needed),
+            evicted: Pages(totals.evicted),
             untracked: Pages(totals.untracked),
             never_open: Pages(totals.never_open),
         })
@@ -346,6 +349,16 @@ fn configure(open: &mut skeleton::OpenShieldSkel<'_>, options: &Options) -> Resu
         config.cgroup_filter = 1;
         config.cgroup_level = cgroup.level;
         config.cgroup_id = cgroup.id;
+    }
+    if let Some(name) = &options.name {
+        let mut bytes = [0; 16];
+        for (place, byte) in bytes.iter_mut().zip(name.bytes().take(15)) {
+            *place = byte;
+        }
+        config.by_name = 1;
+        let (first, second) = bytes.split_at(8);
+        config.name =
+            [first, second].map(|half| half.try_into().map(u64::from_ne_bytes).unwrap_or_default());
     }
     if let Some(pages) = options.streams_from {
         config.whole_machine = 1;

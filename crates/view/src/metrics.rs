@@ -123,7 +123,7 @@ impl Exposition {
     }
 
     /// Adds the page size, which converts pages to bytes.
-    pub(crate) fn page_size(&mut self, page_size: PageSize) {
+    pub fn page_size(&mut self, page_size: PageSize) {
         let value = Measured::Exact(Datum::Bytes(page_size.bytes()));
         self.value(
             "page_size_bytes",

@@ -42,6 +42,7 @@ mod run_evictions;
 mod run_follow;
 mod serve;
 mod shield;
+mod shield_inputs;
 mod size;
 mod snapshot_of_command;
 mod stacks;
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
         run_follow,
         serve,
         shield,
+        shield_inputs,
         size,
         snapshot_of_command,
         stacks,

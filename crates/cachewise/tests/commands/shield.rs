@@ -37,15 +37,15 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// A shield, and the file of its result.
-struct Shielded {
-    scratch: Scratch,
+pub struct Shielded {
+    pub scratch: Scratch,
 }
 
 impl Shielded {
-    fn new() -> Shielded {
+    pub fn new() -> Shielded {
         Shielded {
             scratch: Scratch::new(),
         }
@@ -55,7 +55,7 @@ impl Shielded {
         self.scratch.path("result.json")
     }
 
-    fn command(&self, options: &[&str]) -> Command {
+    pub fn command(&self, options: &[&str]) -> Command {
         let mut target = std::ffi::OsString::from("json=");
         target.push(self.result());
         let mut command = cachewise(["shield", "-o"]);
@@ -64,26 +64,26 @@ impl Shielded {
     }
 
     /// Runs a shell script under it, with these as its arguments.
-    fn script(&self, options: &[&str], script: &str, arguments: &[&Path]) -> Value {
+    pub fn script(&self, options: &[&str], script: &str, arguments: &[&Path]) -> Value {
         let mut command = self.command(options);
         command.args(["--", "sh", "-ec", script, "sh"]);
         Ended::of(command.args(arguments)).expect(0, "the script ends well");
         self.read()
     }
 
-    fn read(&self) -> Value {
+    pub fn read(&self) -> Value {
         let text = fs::read(self.result()).expect("the result was written");
         serde_json::from_slice(&text).expect("it is JSON")
     }
 }
 
-fn pages(result: &Value, fate: &str) -> u64 {
+pub fn pages(result: &Value, fate: &str) -> u64 {
     number(&result["pages"], &format!("{fate}_pages"))
 }
 
 /// The invariant: each inserted page was dropped, has left the cache before, or stays for a reason. Pages that are in
 /// flight at the end may be missing or be counted twice.
-fn adds_up(result: &Value) {
+pub fn adds_up(result: &Value) {
     let all = result["pages"].as_object().expect("an object");
     let rest: u64 = all
         .iter()
@@ -99,7 +99,7 @@ fn adds_up(result: &Value) {
 
 /// Pages of a file that are resident although they were to be dropped, but for those to which the kernel held references,
 /// such as those that a CPU is about to put on a list of folios.
-fn left(file: &Path, result: &Value) -> u64 {
+pub fn left(file: &Path, result: &Value) -> u64 {
     resident(file).saturating_sub(pages(result, "in_use"))
 }
 
@@ -112,7 +112,11 @@ fn wrong_arguments() {
         (&["-p", "4000000"], "does not exist"),
         (&["--cgroup", "/no/such/group"], "/no/such/group"),
         (&["--stream", "much", "--auto"], "much"),
-        (&["-o", "openmetrics", "--", "true"], "not as"),
+        (&["-0", "--", "true"], "--files-from"),
+        (
+            &["--files-from", "/no/such/list", "--", "true"],
+            "/no/such/list",
+        ),
     ] {
         let ended = Ended::of(cachewise(["shield"]).args(arguments));
         let ended = ended.expect(2, "that cannot be done");
@@ -246,7 +250,7 @@ fn a_control_group() {
     adds_up(&shielded.read());
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().expect("a name of ours")
 }
 

@@ -263,7 +263,7 @@ fn uses(interval: &Interval, blame: &Blame<'_>, file: usize) -> bool {
 }
 
 /// The program of a command line, without its directory.
-fn program(command: Option<&str>) -> Option<&str> {
+pub(super) fn program(command: Option<&str>) -> Option<&str> {
     let word = command?.split(' ').next()?;
     word.rsplit('/').next()
 }

@@ -1,7 +1,7 @@
 //! Files that are fetched again because another program took their memory: a stream that reads data once, or a
 //! program that allocates.
 
-use super::blame::{Blame, blames, refaults};
+use super::blame::{Blame, blames, program, refaults};
 use super::heaviest::NAMED;
 use super::named::with_others;
 use crate::finding::{Finding, Severity, SubjectKind};
@@ -73,8 +73,16 @@ fn of_blame(interval: &Interval, blame: &Blame<'_>) -> Option<Finding> {
         next_step: format!("{fix}{lost}"),
         kind: SubjectKind::Process,
         pid: Some(pid),
+        trial: blame.is_stream.then(|| trial_of(blame)).flatten(),
         ..Finding::default()
     })
+}
+
+/// The fix as `cachewise try` takes it, which shields processes by their name.
+fn trial_of(blame: &Blame<'_>) -> Option<String> {
+    let name = program(blame.command)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    (!name.is_empty() && name.bytes().all(is_plain)).then(|| format!("shield={name}"))
 }
 
 #[cfg(test)]
@@ -144,6 +152,7 @@ mod tests {
             found[0].figures[0],
             ("evicted_pages", Measured::Exact(PAGES).pages())
         );
+        assert_eq!(found[0].trial.as_deref(), Some("shield=tar"));
     }
 
     #[test]
@@ -158,6 +167,7 @@ mod tests {
             "{}",
             found[0].title
         );
+        assert_eq!(found[0].trial, None, "its pages are used again");
         interval.uses.clear();
         assert_eq!(
             check(&interval),

@@ -323,6 +323,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned int in_iowait : 1;
 	struct task_io_accounting ioac;
+	void *io_uring;	      /* set once a task uses io_uring */
 	void *worker_private; /* of an io_uring worker: its struct io_worker */
 } CORE;
 struct pt_regs { /* part of the ABI: not relocated */

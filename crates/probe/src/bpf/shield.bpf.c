@@ -76,6 +76,24 @@ struct {
 	__type(value, struct cursor);
 } cursors SEC(".maps");
 
+/*
+ * The latest requests of a task that uses io_uring. The kernel tries each at once, and again when its pages have been read:
+ * the task has not gone on from one because the next begins, but from the oldest when there are more than could be in flight.
+ */
+#define FLIGHTS 32
+
+struct flights {
+	struct cursor of[FLIGHTS];
+	u64 next;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flights);
+} in_flight SEC(".maps");
+
 enum pageflags___shield {
 	PG_locked = 1,
 	PG_dirty,
@@ -299,6 +317,53 @@ static __noinline int leave(struct cursor *cursor, u64 mapping, u64 index, u32 t
 	return walk_span(&span);
 }
 
+struct search {
+	u64 mapping, index, last;
+	u64 found; /* FLIGHTS: none so far */
+};
+
+static long search_step(u64 number, struct search *search)
+{
+	struct flights *all = bpf_task_storage_get(&in_flight, bpf_get_current_task_btf(), 0, 0);
+	struct cursor *cursor;
+
+	if (!all)
+		return 1;
+	cursor = &all->of[number & (FLIGHTS - 1)];
+	if (cursor->mapping != search->mapping || cursor->last != search->last || cursor->index > search->index)
+		return 0;
+	search->found = number;
+	return 1;
+}
+
+/* The cursor of a request of the current task, which uses io_uring; NULL: it has none. */
+static __noinline struct cursor *flight_of(u64 mapping, u64 index, u64 last)
+{
+	struct search search = { mapping, index, last, FLIGHTS };
+	struct flights *all = bpf_task_storage_get(&in_flight, bpf_get_current_task_btf(), 0,
+						   is_watched(mapping) ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+
+	if (!all)
+		return NULL;
+	bpf_loop(FLIGHTS, search_step, &search, 0);
+	if (search.found >= FLIGHTS)
+		search.found = all->next++;
+	return &all->of[search.found & (FLIGHTS - 1)];
+}
+
+static long leave_flight(u64 number, u32 *tgid)
+{
+	struct flights *all = bpf_task_storage_get(&in_flight, bpf_get_current_task_btf(), 0, 0);
+	struct cursor *cursor;
+
+	if (!all)
+		return 1;
+	cursor = &all->of[number & (FLIGHTS - 1)];
+	leave(cursor, 0, 0, *tgid);
+	cursor->mapping = 0;
+	return 0;
+}
+
 /* The current task uses pages index..=last of a mapping. */
 static __noinline int use_pages(u64 mapping, u64 index, u64 last)
 {
@@ -313,8 +378,11 @@ static __noinline int use_pages(u64 mapping, u64 index, u64 last)
 			return 0;
 		span.others = 1;
 	} else {
-		cursor = bpf_task_storage_get(&cursors, bpf_get_current_task_btf(), 0,
-					      is_watched(mapping) ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+		if (BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), io_uring))
+			cursor = flight_of(mapping, index, last);
+		else
+			cursor = bpf_task_storage_get(&cursors, bpf_get_current_task_btf(), 0,
+						      is_watched(mapping) ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 		if (!cursor)
 			return 0;
 		leave(cursor, mapping, index, tgid);
@@ -492,6 +560,21 @@ untracked:
 	return 0;
 }
 
+/* A folio of a file whose pages are not noted leaves the cache: for the memory of the program, if that is reclaimed. */
+static __noinline int evicts_others(u64 folio)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	u64 flags;
+
+	if (config.whole_machine || !(BPF_CORE_READ(task, flags) & PF_MEMALLOC) ||
+	    !is_ours(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	flags = word(folio);
+	if (!(flags & FLAG(PG_swapbacked)))
+		__sync_fetch_and_add(&totals.evicted, folio_pages(folio, flags));
+	return 0;
+}
+
 SEC("raw_tp/mm_filemap_delete_from_page_cache")
 int BPF_PROG(on_delete, u64 folio)
 {
@@ -502,8 +585,10 @@ int BPF_PROG(on_delete, u64 folio)
 	struct shield_file *file;
 	u32 pages, first, last;
 
-	if (!is_watched(mapping))
+	if (!is_watched(mapping)) {
+		evicts_others(folio);
 		return 0;
+	}
 	index = GET(struct folio, folio, index);
 	pages = folio_pages(folio, word(folio));
 	key.block = index >> BLOCK_SHIFT;
@@ -588,6 +673,7 @@ int BPF_PROG(on_exit)
 
 	if (!is_ours(tgid))
 		return 0;
+	bpf_loop(FLIGHTS, leave_flight, &tgid, 0);
 	cursor = bpf_task_storage_get(&cursors, bpf_get_current_task_btf(), 0, 0);
 	if (!cursor)
 		return 0;

@@ -14,6 +14,8 @@ struct shield_config {
 	u32 children;	   /* follow what the owner starts from now on */
 	u32 cgroup_filter, cgroup_v1, cgroup_level;
 	u64 cgroup_id;
+	u32 by_name, padding;
+	u64 name[2];	  /* of the followed programs, those whose process has this name */
 	u64 stream_pages; /* of a file must have been inserted one after the other before its pages are noted */
 };
 
@@ -61,6 +63,7 @@ struct shield_totals {
 	u64 needed;	/* dropped pages that others inserted again */
 	u64 untracked;	/* inserted when a table was full */
 	u64 never_open; /* inserted into files that are not opened: FUSE */
+	u64 evicted;	/* pages of other files that the kernel reclaimed in the program's context */
 	u64 lost;	/* records that did not fit into the ring */
 };
 

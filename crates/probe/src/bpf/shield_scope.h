@@ -40,6 +40,16 @@ static __always_inline void follow(u32 tgid, bool on)
 		__sync_fetch_and_and(of, ~bit);
 }
 
+/* Whether the current process, to which a thread may have given another name, is called config.name. */
+static __always_inline bool has_name(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	u64 name[2] = {};
+
+	BPF_CORE_READ_INTO(&name, task, group_leader, comm);
+	return name[0] == config.name[0] && name[1] == config.name[1];
+}
+
 static __always_inline bool is_ours(u32 tgid)
 {
 	if (tgid == owner.tgid || !tgid)
@@ -48,7 +58,7 @@ static __always_inline bool is_ours(u32 tgid)
 		return true;
 	if (config.cgroup_filter)
 		return under_cgroup((struct task_struct *)bpf_get_current_task());
-	return is_followed(tgid);
+	return is_followed(tgid) && (!config.by_name || has_name());
 }
 
 /* The owner's id for a process; 0: it has none. */

@@ -65,6 +65,9 @@ pub struct Totals {
     pub returned_near: Pages,
     /// Dropped pages that other processes inserted again.
     pub needed: Pages,
+    /// Pages of other files that the kernel reclaimed to make room for the programs; not counted with
+    /// [`streams_from`](super::Options::streams_from).
+    pub evicted: Pages,
     /// Pages that were not noted because a table was full; they are not dropped.
     pub untracked: Pages,
     /// Pages of files on FUSE, which are not opened and so not dropped.

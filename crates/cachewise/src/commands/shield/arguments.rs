@@ -6,7 +6,7 @@ use cachewise_units::{Bytes, Period};
 use clap::Args;
 use clap::error::ErrorKind;
 
-use crate::options::Output;
+use crate::options::{Output, SeparatedPathList};
 use crate::selection::Selection;
 
 const SHIELD_USAGE: &str = "cachewise shield [OPTIONS] [--] COMMAND [ARGUMENT]...
@@ -50,6 +50,8 @@ pub struct Shield {
     /// With --auto: bytes of a file that a process has to insert one after the other before the rest is dropped.
     #[arg(long, value_name = "BYTES", default_value = "64M")]
     pub stream: Bytes,
+    #[command(flatten)]
+    pub list: SeparatedPathList,
     /// Stop after this time, in seconds or with a unit (500ms, 2m), not with a command [default: until interrupted].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Period>,

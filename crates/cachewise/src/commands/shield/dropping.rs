@@ -16,6 +16,7 @@ use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, 
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::named::Named;
 use super::opening::{Opener, path_of};
 use super::outcome::{FileReport, Outcome};
 use super::rooms::Rooms;
@@ -66,8 +67,9 @@ const PASSING: [Kept; 4] = [Kept::Writeback, Kept::Locked, Kept::Mapped, Kept::I
 /// A file, opened once more.
 #[derive(Debug)]
 struct Opened {
-    /// `None`: it cannot be opened.
+    /// `None`: it cannot be opened, or is not to be dropped.
     file: Option<File>,
+    is_named: bool,
     inode: u64,
     generation: u32,
     used: Instant,
@@ -97,14 +99,14 @@ pub struct Dropping {
 
 impl Dropping {
     /// Starts to drop.
-    pub fn start(shield: Shield, kernel: Kernel, writes: bool) -> Result<Dropping> {
+    pub fn start(shield: Shield, kernel: Kernel, writes: bool, named: Named) -> Result<Dropping> {
         let ending = Arc::new(Ending::default());
         let shared = Arc::clone(&ending);
         let thread = cachewise_sys::start_thread("shield", move || {
             // A late drop is none: the pages have evicted others by then. Without the right to it, it works as well where
             // CPUs are free.
             let _ = rustix::process::setpriority_process(None, PRIORITY);
-            Dropper::new(shield, kernel, writes).run(&shared)
+            Dropper::new(shield, kernel, writes, named).run(&shared)
         })
         .context("cannot start the thread that drops pages")?;
         Ok(Dropping { ending, thread })
@@ -128,6 +130,7 @@ struct Dropper {
     opener: Opener,
     rooms: Rooms,
     writes: bool,
+    named: Named,
     open: HashMap<u64, Opened>,
     names: HashMap<u64, PathBuf>,
     retries: HashMap<Block, Retry>,
@@ -139,12 +142,13 @@ struct Dropper {
 }
 
 impl Dropper {
-    fn new(shield: Shield, kernel: Kernel, writes: bool) -> Dropper {
+    fn new(shield: Shield, kernel: Kernel, writes: bool, named: Named) -> Dropper {
         Dropper {
             shield,
             rooms: Rooms::new(kernel.clone()),
             opener: Opener::new(kernel),
             writes,
+            named,
             open: HashMap::new(),
             names: HashMap::new(),
             retries: HashMap::new(),
@@ -339,6 +343,7 @@ impl Dropper {
                 None if wanted.magic == FUSE => None,
                 None => self.opener.open(&mut self.shield, mapping, &wanted),
             };
+            let is_named = file.as_ref().is_none_or(|file| self.named.has(file));
             let room = self.rooms.of(wanted.pid);
             self.shield.set_room(mapping, room)?;
             if let Some(file) = &file
@@ -352,7 +357,8 @@ impl Dropper {
                 self.open.clear();
             }
             let opened = Opened {
-                file,
+                file: file.filter(|_| is_named),
+                is_named,
                 inode: wanted.inode,
                 generation: wanted.generation,
                 used: Instant::now(),
@@ -381,16 +387,22 @@ impl Dropper {
         let begin = Instant::now();
         let mut kept;
         let mut not_opened;
+        let mut not_named;
         loop {
             kept = BTreeMap::new();
             not_opened = 0;
+            not_named = 0;
             let mut passing = 0;
             for noted in self.shield.blocks()? {
                 if noted.ours == 0 {
                     continue;
                 }
                 let decision = self.handle(noted.block, ahead)?;
-                not_opened += decision.drop.count();
+                let opened = self.open.get(&noted.block.mapping);
+                match opened.is_none_or(|opened| opened.is_named) {
+                    true => not_opened += decision.drop.count(),
+                    false => not_named += decision.drop.count(),
+                }
                 for reason in Kept::ALL {
                     let pages = decision.kept(reason);
                     if pages > 0 {
@@ -416,6 +428,7 @@ impl Dropper {
         let outcome = &mut self.outcome;
         outcome.kept = kept;
         outcome.not_opened = not_opened;
+        outcome.not_named = not_named;
         outcome
             .files
             .sort_by_key(|found| std::cmp::Reverse(found.file.dropped));

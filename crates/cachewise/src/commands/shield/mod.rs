@@ -2,12 +2,14 @@
 //!
 //! # Layout
 //! - `dropping`: the thread that drops pages; `opening`: opens the files of programs once more
+//! - `named`: files to which the dropping is limited
 //! - `rooms`: memory that programs could use; `outcome`, `shown`: the result
 
 pub mod arguments;
-mod dropping;
+pub mod dropping;
+pub mod named;
 mod opening;
-mod outcome;
+pub mod outcome;
 mod rooms;
 mod shown;
 
@@ -28,7 +30,8 @@ use crate::machine::{self, Followed};
 use crate::selection::Selected;
 use arguments::Shield as Arguments;
 use dropping::Dropping;
-use shown::{Shown, check_format};
+use named::Named;
+use shown::Shown;
 
 /// Interval at which the end of the shielded programs is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -41,9 +44,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
         false => Stream::Stderr,
     };
     let sinks = Sinks::open_whole(&arguments.output, stream)?;
-    for sink in sinks.iter() {
-        check_format(sink.format)?;
-    }
+    let named = Named::of(&arguments.list)?;
     let selected = arguments.selection.select(&kernel)?;
     let followed = selected.followed()?;
     // A command gets its signals itself.
@@ -53,7 +54,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
     };
     let shield = attach(arguments, &selected, &kernel)?;
     let held = machine::kernel_memory(&kernel);
-    let dropping = Dropping::start(shield, kernel.clone(), arguments.writes)?;
+    let dropping = Dropping::start(shield, kernel.clone(), arguments.writes, named)?;
     let begin = Instant::now();
     let (status, programs_ended) = match &interrupt {
         Some(interrupt) => watch(arguments, followed.as_ref(), &selected, interrupt)?,
@@ -94,6 +95,7 @@ fn attach(arguments: &Arguments, selected: &Selected, kernel: &Kernel) -> Result
     let options = Options {
         pids: selected.pids.clone(),
         children: !arguments.command.is_empty(),
+        name: None,
         cgroup: probe.cgroup,
         cgroup_v1: probe.cgroup_v1,
         streams_from: arguments

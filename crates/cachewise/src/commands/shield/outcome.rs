@@ -25,6 +25,8 @@ pub struct Outcome {
     pub kept: BTreeMap<Kept, u64>,
     /// Resident pages at the end of files that could not be opened.
     pub not_opened: u64,
+    /// Resident pages at the end of files to which the dropping is not limited.
+    pub not_named: u64,
     /// The most noted pages that were seen to be resident at once, those of stopped files and of others not included.
     pub most_resident: Pages,
     /// Pages of which writeback was started.

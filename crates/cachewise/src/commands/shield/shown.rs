@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use cachewise_cli::output::{Sink, printable};
 use cachewise_cli::sinks::Sinks;
 use cachewise_kstat::Kernel;
-use cachewise_model::{Count, Measured, SCHEMA_VERSION, shell_quoted};
+use cachewise_model::{Count, Kind, Measured, SCHEMA_VERSION, Unit, shell_quoted};
 use cachewise_probe::shield::Kept;
 use cachewise_units::{Bytes, Pages, counted, escaped};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Exposition, Format, MetricNumber, Sheet, SheetCell, SheetColumn};
 use serde_json::{Value as Json, json};
 
 use super::arguments::Shield;
@@ -25,19 +25,6 @@ pub struct Shown<'a> {
     outcome: Outcome,
     elapsed: Duration,
     kernel_memory: Count,
-}
-
-/// Refuses a format that has no place for the result, before the command runs.
-///
-/// # Errors
-/// Names the formats that have one.
-pub fn check_format(format: Format) -> Result<()> {
-    match format {
-        Format::OpenMetrics => {
-            bail!("`shield` answers as table, json, jsonl, csv or markdown, not as {format}")
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Id and words of a reason.
@@ -96,7 +83,7 @@ impl<'a> Shown<'a> {
                 Format::Json => format!("{:#}\n", self.json()),
                 Format::JsonLines => format!("{}\n", self.json()),
                 Format::Csv => self.pages().csv()?,
-                Format::OpenMetrics => check_format(sink.format).map(|()| String::new())?,
+                Format::OpenMetrics => self.openmetrics()?,
             };
             sink.write_all(text.as_bytes())?;
             Ok(())
@@ -147,6 +134,11 @@ impl<'a> Shown<'a> {
                 "not_opened",
                 "kept: the file could not be opened",
                 outcome.not_opened,
+            ),
+            (
+                "not_named",
+                "kept: of files that --files-from does not list",
+                outcome.not_named,
             ),
             (
                 "fuse",
@@ -232,6 +224,12 @@ impl<'a> Shown<'a> {
                 totals.returned.0, totals.returned_near.0
             ));
         }
+        if totals.evicted.0 > 0 {
+            notes.push(format!(
+                "{} pages of other files were reclaimed to make room for the program",
+                totals.evicted.0
+            ));
+        }
         if let Some(error) = &outcome.error {
             notes.push(format!("some pages could not be dropped: {error}"));
         }
@@ -263,6 +261,50 @@ impl<'a> Shown<'a> {
         text
     }
 
+    /// The pages by fate, and the cost. Files have no series: their number has no bound.
+    fn openmetrics(&self) -> Result<String> {
+        let outcome = &self.outcome;
+        let mut exposition = Exposition::default();
+        exposition.page_size(cachewise_sys::page_size());
+        let fates = self
+            .fates()
+            .into_iter()
+            .map(|(id, _, pages)| (vec![("fate", id.to_owned())], MetricNumber::Whole(pages)));
+        let pages = (Unit::Pages, Kind::Gauge);
+        let help = "Pages that the shielded programs inserted, by what became of them";
+        exposition.add("shield_pages", help, pages, None, fates.collect());
+        let one = |number| vec![(Vec::new(), MetricNumber::Whole(number))];
+        let totals = &outcome.totals;
+        for (id, help, number) in [
+            (
+                "shield_most_resident_pages",
+                "Most pages resident at once that could still be dropped",
+                outcome.most_resident.0,
+            ),
+            (
+                "shield_needed_by_others_pages",
+                "Dropped pages that other processes read again",
+                totals.needed.0,
+            ),
+            (
+                "shield_returned_pages",
+                "Dropped pages that the shielded programs read again",
+                totals.returned.0,
+            ),
+        ] {
+            exposition.add(id, help, pages, None, one(number));
+        }
+        let seconds =
+            |time: Duration| vec![(Vec::new(), MetricNumber::Fraction(time.as_secs_f64()))];
+        let kind = (Unit::Seconds, Kind::Gauge);
+        let help = "CPU time of the shield";
+        exposition.add("shield_cpu_seconds", help, kind, None, seconds(outcome.cpu));
+        let help = "CPU time of its calls that drop pages";
+        let calls = seconds(outcome.cpu_of_advice);
+        exposition.add("shield_advice_cpu_seconds", help, kind, None, calls);
+        Ok(exposition.text()?)
+    }
+
     fn json(&self) -> Json {
         let outcome = &self.outcome;
         let totals = &outcome.totals;
@@ -290,6 +332,7 @@ impl<'a> Shown<'a> {
             "returned_pages": totals.returned.0,
             "returned_near_pages": totals.returned_near.0,
             "needed_by_others_pages": totals.needed.0,
+            "evicted_others_pages": totals.evicted.0,
             "written_back_pages": outcome.written_back,
             "cpu_seconds": outcome.cpu.as_secs_f64(),
             "advice_cpu_seconds": outcome.cpu_of_advice.as_secs_f64(),

@@ -251,6 +251,21 @@ fn note(fix: &Fix, arm: &Arm) -> Option<String> {
             cachewise_view::seconds(*seconds)
         ));
     }
+    if let Action::Shield(program) = &fix.action {
+        let shielded = arm.runs.last()?.shielded?;
+        if shielded.inserted.0 == 0 {
+            return Some(format!(
+                "{name}: no process of the command that is called {program} inserted pages"
+            ));
+        }
+        let page = cachewise_sys::page_size();
+        return Some(format!(
+            "{name}: dropped {} of {} in the last run, and took {} of CPU time, which is not in its figures",
+            shielded.dropped.bytes(page),
+            shielded.inserted.bytes(page),
+            cachewise_view::seconds(shielded.cpu.as_secs_f64())
+        ));
+    }
     if let Action::Memory(_) = fix.action {
         let processes = &arm.runs.last()?.interval.processes;
         let mut groups = processes

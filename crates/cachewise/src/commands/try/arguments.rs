@@ -27,6 +27,7 @@ pub const COLUMNS: [SheetColumn; 15] = comparison::columns("FIX", "WITHOUT", "WI
     no-direct                  open files without O_DIRECT\n  \
     readahead=SIZE             readahead of the devices that hold the files, for all programs meanwhile\n  \
     memory=SIZE                a control group with this memory limit\n  \
+    shield=PROGRAM             drop pages behind the processes of this name, as `cachewise shield` does\n  \
     warm                       prefetch the files that the command reads\n\n\
     The command runs once to find its files, then ROUNDS times without a fix and with each, in alternating order. Each run \
     starts with its files evicted. Its output is discarded. Settings and groups are restored after each run, after Ctrl-C and a \

@@ -16,7 +16,7 @@ pub struct Fix {
 }
 
 /// The action of a fix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Changes the files of the command as it opens and maps them.
     Files(Policy),
@@ -26,9 +26,11 @@ pub enum Action {
     Memory(Bytes),
     /// Prefetches the files.
     Warm,
+    /// Drops pages behind the processes of this name.
+    Shield(String),
 }
 
-const NAMES: &str = "advice=random, advice=sequential, fadvise=, madvise=, populate, no-direct, readahead=SIZE, memory=SIZE, warm";
+const NAMES: &str = "advice=random, advice=sequential, fadvise=, madvise=, populate, no-direct, readahead=SIZE, memory=SIZE, shield=PROGRAM, warm";
 
 impl Fix {
     /// Parses a fix.
@@ -69,6 +71,8 @@ impl Fix {
                 Bytes(0) => Err("a command needs memory".to_owned()),
                 size => Ok(Action::Memory(size)),
             },
+            Some(("shield", "")) => Err("a program is shielded by its name".to_owned()),
+            Some(("shield", name)) => Ok(Action::Shield(name.to_owned())),
             Some(_) => Err(format!("no such fix; fixes: {NAMES}")),
         };
         Ok(Fix {
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(action("readahead=0"), Action::Readahead(Bytes(0)), "off");
         assert_eq!(action("memory=1G"), Action::Memory(Bytes(1 << 30)));
         assert_eq!(action("warm"), Action::Warm);
+        assert_eq!(action("shield=tar"), Action::Shield("tar".to_owned()));
     }
 
     #[test]
@@ -115,6 +120,8 @@ mod tests {
             ("advice=often", "neither random nor sequential"),
             ("readahead=16KB", "\"KB\" is not a unit"),
             ("memory=0", "needs memory"),
+            ("shield=", "by its name"),
+            ("shield", "shield=PROGRAM"),
         ] {
             let error = Fix::parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -3,20 +3,23 @@
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cachewise_cli::child::{self, Course};
 use cachewise_control::Group;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exit, Interval};
+use cachewise_probe::shield::{self, Shield};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_sys::{Traced, Usage, children_usage};
-use cachewise_units::Bytes;
+use cachewise_units::{Bytes, Pages};
 
 use super::arguments::Try;
 use super::interruption::Interruption;
 use super::policy::{Policy, Traces};
+use crate::commands::shield::dropping::Dropping;
+use crate::commands::shield::named::Named;
 use crate::{account, machine};
 
 /// How the command runs.
@@ -26,6 +29,8 @@ pub struct Manner<'a> {
     pub policy: Option<Policy>,
     /// It runs in this control group.
     pub group: Option<&'a Group>,
+    /// Pages are dropped behind its processes of this name.
+    pub shield: Option<&'a str>,
     /// Its errors are shown.
     pub shows_errors: bool,
 }
@@ -37,8 +42,34 @@ pub struct Once {
     pub interval: Interval,
     /// The traced calls.
     pub traces: Traces,
+    /// The pages that a shield dropped.
+    pub shielded: Option<Shielded>,
     /// Descendants that outlived the command, and were ended.
     pub killed: usize,
+}
+
+/// The work of a shield in one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Shielded {
+    /// Pages that the shielded processes inserted.
+    pub inserted: Pages,
+    /// Pages that were dropped.
+    pub dropped: Pages,
+    /// CPU time of the shield.
+    pub cpu: Duration,
+}
+
+/// Starts to drop pages behind the processes of this name that the command starts.
+fn start_shield(name: &str, kernel: &Kernel) -> Result<Dropping> {
+    let options = shield::Options {
+        children: true,
+        name: Some(name.to_owned()),
+        ..shield::Options::default()
+    };
+    let shield = Shield::attach(&options)
+        .map_err(|error| anyhow::anyhow!(machine::why_no_probe(error)))
+        .context("cannot shield")?;
+    Dropping::start(shield, kernel.clone(), false, Named::default())
 }
 
 /// Runs the command once.
@@ -58,6 +89,8 @@ pub fn once(
     let mut probe = Probe::attach(&options)
         .map_err(|error| anyhow::anyhow!(machine::why_no_probe(error)))
         .context("cannot count what the command reads")?;
+    let dropping = manner.shield.map(|name| start_shield(name, kernel));
+    let dropping = dropping.transpose()?;
     let source = machine::source(kernel, machine::backend(&probe, kernel));
     let mut interval = Interval::new(Arc::new(source), String::new());
     let run = interval.run_mut();
@@ -87,6 +120,17 @@ pub fn once(
             (child::exit(status), Instant::now(), 0)
         }
     };
+    let shielded = match dropping {
+        Some(dropping) => {
+            let outcome = dropping.finish(true)?;
+            Some(Shielded {
+                inserted: outcome.totals.inserted,
+                dropped: outcome.totals.dropped,
+                cpu: outcome.cpu,
+            })
+        }
+        None => None,
+    };
     let course = Course {
         wall: end.duration_since(begin),
         exit,
@@ -102,6 +146,7 @@ pub fn once(
     Ok(Once {
         interval,
         traces,
+        shielded,
         killed,
     })
 }

@@ -101,11 +101,12 @@ impl Rounds<'_> {
             ..Manner::default()
         };
         let mut group = None;
-        match fix.map(|fix| fix.action) {
+        match fix.map(|fix| &fix.action) {
             None => {}
-            Some(Action::Files(policy)) => manner.policy = Some(policy),
-            Some(Action::Readahead(size)) => self.set_readahead(size)?,
-            Some(Action::Memory(size)) => group = Some(self.group(size)?),
+            Some(Action::Files(policy)) => manner.policy = Some(*policy),
+            Some(Action::Readahead(size)) => self.set_readahead(*size)?,
+            Some(Action::Memory(size)) => group = Some(self.group(*size)?),
+            Some(Action::Shield(name)) => manner.shield = Some(name),
             Some(Action::Warm) => {
                 let begin = Instant::now();
                 let read = warm_all(self.first);

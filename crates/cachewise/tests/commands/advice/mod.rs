@@ -63,6 +63,7 @@ pub fn trials() -> Vec<Trial> {
     ];
     all.extend(trials![
         needs_root streams::stream_beside_an_index,
+        needs_root streams::stream_under_the_shield,
         needs_root streams::proactive_reclaim,
         needs_root mapping::faults_one_by_one,
         needs_root mapping::random_touches,

@@ -2,6 +2,7 @@
 
 use super::fault::{Amount, Fault, Subject};
 use super::kit::*;
+use crate::advice_tried::tried;
 use crate::support::*;
 
 /// An index that is read twice, and a backup of another file that streams past it between the reads.
@@ -70,7 +71,11 @@ pub fn stream_beside_an_index() {
         rules: &["evicted_by_other"],
         subject: Subject::Process("tar"),
         figure: ("evicted_pages", pages_of(&index) / 2),
-        fix: &["control group of its own"],
+        fix: &[
+            "cachewise shield -p ",
+            "cachewise shield -- COMMAND",
+            "control group of its own",
+        ],
         amount: Amount::OfFile(&index, "refault_pages"),
         factor: 10,
         warm: &[],
@@ -80,6 +85,55 @@ pub fn stream_beside_an_index() {
     assert!(
         cause.contains("reads data once") && cause.contains("index"),
         "the stream and its victim: {cause}"
+    );
+}
+
+/// As above, with `$4` before the backup, whose output is taken at 500 MiB/s at most.
+const SLOW_BACKUP: &str = "
+echo $$ >$2/cgroup.procs
+cat $1 >/dev/null
+$4 tar -cf - -C / ${3#/} | python3 -c '
+import sys, time
+while sys.stdin.buffer.read(1 << 20): time.sleep(0.002)'
+cat $1 >/dev/null";
+
+/// The fix that the finding proposes: the backup again, under `shield`; and the line of `try`.
+pub fn stream_under_the_shield() {
+    let test = "advice::stream_under_the_shield";
+    let made = group_of(192 * MIB, test);
+    let Some((group, _)) = made.filter(|_| has(&["tar"], test)) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let index = scratch.file("index", 80 * MIB);
+    let stream = scratch.file("stream", 320 * MIB);
+    let run = |before: &str| {
+        evict(&index);
+        evict(&stream);
+        let arguments = [index.as_path(), group.path(), &stream, before.as_ref()];
+        report_of_shell(SLOW_BACKUP, &arguments)
+    };
+    let fault = Fault {
+        scenario: "tar streams past an index of 80 MiB in a group of 192 MiB, and does so under the shield",
+        rules: &["evicted_by_other"],
+        subject: Subject::Process("tar"),
+        figure: ("evicted_pages", pages_of(&index) / 4),
+        fix: &["cachewise shield -p ", "cachewise shield -- COMMAND"],
+        amount: Amount::OfFile(&index, "refault_pages"),
+        factor: 20,
+        warm: &[],
+    };
+    let shield = format!("{} shield --", env!("CARGO_BIN_EXE_cachewise"));
+    let finding = fault.check(|| run(""), || run(&shield));
+    let answer = tried(&scratch, &finding, None);
+    let (without, with) = means(&answer, "shield=tar", "refault_pages");
+    assert!(
+        with * 10.0 <= without,
+        "the line of the finding proves it: {answer}"
+    );
+    assert!(
+        answer["notes"].to_string().contains("shield=tar: dropped "),
+        "the shield dropped the stream: {answer}"
     );
 }
 
