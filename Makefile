@@ -70,11 +70,12 @@ bench-shield: ## what `shield` saves of a hot set beside a scan, and what it cos
 	@scripts/setup run
 	$(if $(PROGRAMS),$(CARGO) build --locked --release -p cachewise && scripts/bench-shield-programs --cachewise target/release/cachewise,$(CARGO) bench --locked -p cachewise --bench shield -- $(if $(CHECK),--check))
 
-bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of `serve`, `record`'s CPU and bytes an hour
+bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of `serve`, its page in a browser, `record`'s CPU and bytes an hour
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-tui --bench frame
 	$(CARGO) bench --locked -p cachewise --bench top
 	$(CARGO) bench --locked -p cachewise --bench serve
+	$(CARGO) bench --locked -p cachewise --bench page
 	$(CARGO) bench --locked -p cachewise --bench record
 
 bench-warm: ## how exact the verdict of `run` is: warm runs of eight programs, predicted from cold ones and measured; as root

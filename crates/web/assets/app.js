@@ -5,6 +5,7 @@ import { findings } from "./findings.js";
 import { bytes } from "./format.js";
 import { follow } from "./live.js";
 import { recorded } from "./source.js";
+import { Sight } from "./sight.js";
 import { State } from "./state.js";
 import { TablesOver } from "./over.js";
 import { SubjectPanel } from "./subject.js";
@@ -22,6 +23,7 @@ const LIVE = ["pause", "full", "over-label"];
 document.documentElement.classList.add("live");
 for (const id of ["charts", "tabs", "tools", "filter-label", "theme"]) byId(id).hidden = false;
 for (const id of LIVE) byId(id).hidden = Boolean(recorded);
+byId("tables-of").hidden = !recorded;
 
 const state = new State();
 const charts = new Charts(state);
@@ -54,10 +56,11 @@ addEventListener("keydown", (event) => {
   else if (charts.isZoomed) charts.whole();
 });
 
+const seen = { charts: new Sight(byId("charts")), tables: new Sight(byId("tables")) };
 function show(tick) {
   summary(tick);
-  charts.update();
-  over.tick(tick);
+  seen.charts.draw(() => charts.update());
+  seen.tables.draw(() => over.tick(tick));
   findings(tick.findings, tick.reasons.findings, (subject) => state.link({ subject }));
 }
 

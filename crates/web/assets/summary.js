@@ -1,6 +1,7 @@
 // The summary at the top: headline, picture of reads, figures, and their quality.
 
 import { cell, isRate, percent } from "./format.js";
+import { say } from "./say.js";
 
 const FIGURES = {
   reuse_ratio: { unit: "ratio" },
@@ -13,11 +14,6 @@ const FIGURES = {
   psi_io_some_ratio: { unit: "ratio" },
 };
 const PARTS = { cached: "read_cached_pages", ahead: "readahead_hit_pages", miss: "read_missed_pages" };
-
-// Sets the text only where it differs: readers of the screen are not told the same again.
-const say = (element, text) => {
-  if (element.textContent !== text) element.textContent = text;
-};
 
 // The widths of the parts of reads in thousandths of what was requested.
 export function shares(row) {

@@ -3,9 +3,14 @@
 
 import { fillBar, readBar } from "./bar.js";
 import { cell, measure, plain } from "./format.js";
+import { say } from "./say.js";
+import { recorded } from "./source.js";
 
 // The columns whose cells lead to what is known of the row's subject.
 const LINKED = { processes: "command", cgroups: "cgroup", files: "path", devices: "device" };
+
+// Rows of a tick that are drawn until all are wanted. Each costs at each tick, and a few are in sight.
+const FIRST = recorded ? Infinity : 50;
 
 export class Table {
   constructor(id, state) {
@@ -15,6 +20,13 @@ export class Table {
     this.body = this.table.tBodies[0];
     this.rows = null;
     this.elapsed = 1;
+    this.most = FIRST;
+    this.more = document.createElement("button");
+    this.more.type = "button";
+    this.more.className = "more";
+    this.more.hidden = true;
+    this.more.addEventListener("click", () => this.whole());
+    this.table.after(this.more);
     this.columns = [...this.table.tHead.rows[0].cells].map((head) => ({
       id: head.dataset.id,
       unit: head.dataset.unit,
@@ -94,7 +106,10 @@ export class Table {
     this.mark();
     // Before the first tick the rows are those that came with the page.
     if (this.rows === null || !this.isShown) return;
-    const rows = this.sorted();
+    const sorted = this.sorted();
+    const rows = sorted.slice(0, this.most);
+    this.more.hidden = rows.length === sorted.length;
+    say(this.more, `Show all ${sorted.length} rows`);
     if (rows.length === 0) {
       const empty = document.createElement("td");
       empty.className = "empty";
@@ -112,7 +127,7 @@ export class Table {
       const line = this.body.rows[place] ?? this.body.insertRow();
       while (line.cells.length > this.columns.length) line.deleteCell(-1);
       const subject = row.subject;
-      line.dataset.subject = subject ?? "";
+      if (line.dataset.subject !== (subject ?? "")) line.dataset.subject = subject ?? "";
       line.classList.toggle("ended", isEnded(row));
       this.columns.forEach((column, at) => this.fill(line.cells[at] ?? line.insertCell(), row, column, subject));
     });
@@ -122,18 +137,27 @@ export class Table {
   fill(td, row, column, subject) {
     const shown = cell(row, { ...column, elapsed: this.elapsed });
     const text = column.id === "command" ? nameOf(row) : row.members > 1 && row[column.id] === null ? "-" : numberOf(row, column) ?? shown.text;
-    td.colSpan = 1;
-    td.className = column.unit === "text" ? "name" : measure(row, column) === 0 ? "number zero" : "number";
+    // Only what differs is set: even the same value again would have the browser lay out the row anew.
+    if (td.colSpan !== 1) td.colSpan = 1;
+    const kind = column.unit === "text" ? "name" : measure(row, column) === 0 ? "number zero" : "number";
+    if (td.className !== kind) td.className = kind;
     const hint = shown.title ?? (column.unit === "text" ? text : "");
     if (td.title !== hint) td.title = hint;
     let place = td;
     if (subject && column.id === LINKED[this.id]) {
       place = td.querySelector("a") ?? document.createElement("a");
-      place.href = this.state.link({ subject });
+      const href = this.state.link({ subject });
+      if (place.getAttribute("href") !== href) place.href = href;
       if (place.parentNode !== td) td.replaceChildren(place, readBar(row));
       else fillBar(td.lastElementChild, row);
     } else if (td.firstElementChild) td.replaceChildren();
-    if (place.textContent !== text) place.textContent = text;
+    say(place, text);
+  }
+
+  whole() {
+    this.most = Infinity;
+    this.table.parentElement.focus();
+    this.draw();
   }
 
   clicked(event) {

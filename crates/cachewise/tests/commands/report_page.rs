@@ -243,7 +243,20 @@ fn group() {
         "back leads to the group",
         &format!("{} === 'Control group'", shown("kind")),
     );
-    // A card leads to its subject too.
+    // A click on a card leads to its subject too.
+    browser.press("Escape");
+    let card = format!("#findings li[data-subject='cgroup:{}'] h3", recorded.group);
+    browser.click(&card);
+    browser.until(
+        "the card opens its group",
+        &format!(
+            "{} === {:?} && {} === 'Control group' && {}.includes('cat x')",
+            shown("title"),
+            recorded.group,
+            shown("kind"),
+            shown("processes")
+        ),
+    );
     browser.press("Escape");
     let of_data = format!("file:{}", path(&recorded.data));
     browser.value(&format!("cachewise.state.set({{ subject: {of_data:?} }})"));
@@ -344,6 +357,13 @@ fn state() {
     browser.until("it is zoomed", "cachewise.charts.isZoomed");
     let zoomed = browser.value(range);
     assert_ne!(zoomed, whole, "a part");
+    let tables = browser.value("document.getElementById('tables-of').innerText");
+    assert!(
+        tables
+            .as_str()
+            .is_some_and(|text| text.contains("of the whole recording")),
+        "the page says what its tables show: {tables}"
+    );
     let address = browser.value("location.href");
     let address = address.as_str().expect("an address").to_owned();
     assert!(address.contains("#tab=files&from="), "{address}");

@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Evict;
 use cachewise_cli::output::{FAILED, tell};
-use cachewise_units::counted;
+use cachewise_units::{counted, grouped};
 
 /// Maximum number of processes to name for a file.
 const HOLDERS_NAMED: usize = 3;
@@ -108,6 +108,7 @@ fn came_of_it(answer: &Answer, dry_run: bool) -> String {
         );
     }
     let went = counted(went, "page");
+    let after = grouped(after);
     match answer.unknown {
         0 => format!("{went} evicted, {after} stayed"),
         unknown => format!(
@@ -198,7 +199,7 @@ fn why(stayed: &Stayed, synced: bool) -> Option<String> {
     ]
     .into_iter()
     .filter(|(pages, _)| *pages > Pages::ZERO)
-    .map(|(pages, reason)| format!("{pages} {reason}"))
+    .map(|(pages, reason)| format!("{} {reason}", grouped(pages.0)))
     .collect();
     let mut text = reasons.join(", ");
     if let (Some(found), false) = (&stayed.holders, reasons.is_empty()) {

@@ -8,7 +8,7 @@ use cachewise_cli::output::{self, tell};
 use cachewise_model::Reason;
 use cachewise_residency::Counts;
 use cachewise_residency::snapshot::{Fate, FileDiff, diff, diff_now};
-use cachewise_units::{Pages, counted, escaped};
+use cachewise_units::{Pages, counted, escaped, grouped};
 
 use super::read::read;
 use crate::acting::listed::plan;
@@ -55,14 +55,14 @@ pub fn compare(
         Some(_) => "in the other",
         None => "now",
     };
-    let (before, different) = (totals.before, totals.different);
+    let (before, different) = (grouped(totals.before.0), grouped(totals.different));
     show.line(&match totals.unknown {
         0 => format!(
             "{different} of {} differ: {} gained, {} lost; {before} resident then, {} {when}",
             counted(totals.files, "file"),
             counted(totals.gained.0, "page"),
-            totals.lost,
-            totals.after,
+            grouped(totals.lost.0),
+            grouped(totals.after.0),
         ),
         // Of some of them a sum would look like one of all.
         unknown => format!(
@@ -101,10 +101,10 @@ fn found(difference: FileDiff) -> ListedFile {
         _ => {}
     }
     if difference.gained > Pages::ZERO {
-        notes.push(format!("+{}", difference.gained));
+        notes.push(format!("+{}", grouped(difference.gained.0)));
     }
     if difference.lost > Pages::ZERO {
-        notes.push(format!("-{}", difference.lost));
+        notes.push(format!("-{}", grouped(difference.lost.0)));
     }
     ListedFile {
         before: Some(Ok(difference.before.0)),

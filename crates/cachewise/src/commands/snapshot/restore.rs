@@ -11,7 +11,7 @@ use cachewise_residency::snapshot::{
 };
 use cachewise_residency::{Limiter, Unknown, WarmShortfall, Watch};
 use cachewise_sys::{ErrorKind, page_size};
-use cachewise_units::{Bytes, Pages, counted, escaped};
+use cachewise_units::{Bytes, Pages, counted, escaped, grouped};
 
 use super::read::read;
 use super::telling::{Telling, locked};
@@ -65,7 +65,7 @@ pub fn bring_back(
     let restored = restore(reader, &options);
     telling.end();
     let known = |pages: Pages| match restored.unknown {
-        0 => pages.to_string(),
+        0 => grouped(pages.0),
         _ => "?".to_owned(),
     };
     let mut line = format!(
@@ -195,7 +195,7 @@ pub fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     };
     tell(&format!(
         "would read {} of {} ({}) in {}{all_of_unknown}{}; nothing was read",
-        absent,
+        grouped(absent.0),
         counted(pages.0, "page"),
         absent.bytes(page_size()),
         counted(files, "file"),

@@ -22,7 +22,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub struct Chromium {
     socket: WebSocket<TcpStream>,
     last: u64,
-    events: VecDeque<Value>,
+    pub events: VecDeque<Value>,
     /// `127.0.0.1:PORT` of the protocol.
     address: String,
     // Dropped in this order: the profile is removed after the process has ended. Further tabs have none.

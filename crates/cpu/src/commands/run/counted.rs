@@ -211,8 +211,9 @@ fn how_sampled(samples: &Samples, scope: &str) -> String {
         false => format!(" (precise_ip {})", samples.skid.level()),
     };
     format!(
-        "{} samples of {}, {every}, {scope}; taken {near}{level}",
-        samples.taken.samples, event.what
+        "{} of {}, {every}, {scope}; taken {near}{level}",
+        cachewise_units::counted(samples.taken.samples, "sample"),
+        event.what
     )
 }
 
