@@ -63,15 +63,29 @@ fn io_uring() {
     }
     let shielded = Shielded::new();
     let file = shielded.scratch.file("file", 48 * MIB);
+    let alone = Command::new("fio")
+        .args([
+            "--name=probe",
+            "--rw=read",
+            "--size=4k",
+            "--ioengine=io_uring",
+        ])
+        .args([
+            "--invalidate=0",
+            "--output=/dev/null",
+            "--allow_file_create=0",
+        ])
+        .arg(format!("--filename={}", file.display()))
+        .output();
+    if !alone.is_ok_and(|alone| alone.status.success()) {
+        return println!("skipped: shield: io_uring: fio cannot use it here");
+    }
     evict(&file);
     let script = r#"fio --name=scan --filename="$1" --rw=read --bs=128k --ioengine=io_uring --iodepth=8 \
         --invalidate=0 --allow_file_create=0 --output=/dev/null"#;
     let mut command = shielded.command(&["--", "sh", "-ec", script, "sh"]);
     let ended = Ended::of(command.arg(&file));
-    if ended.code() != 0 {
-        println!("skipped: shield: io_uring: fio cannot use it here");
-        return;
-    }
+    ended.expect(0, "fio works");
     let result = shielded.read();
     adds_up(&result);
     // Several requests in flight are out of order: pages may be used again.
