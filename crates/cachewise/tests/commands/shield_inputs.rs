@@ -292,7 +292,8 @@ fn overlay_over_btrfs() {
     let mut unmount = Command::new("umount");
     Ended::of(unmount.arg(&lower)).expect(0, "nothing keeps it open");
     adds_up(&result);
-    let stays = pages(&result, "not_opened") + pages(&result, "dropped");
+    // The kernel may hold a few pages at the moment of the decision, which is reported apart.
+    let stays = pages(&result, "not_opened") + pages(&result, "in_use") + pages(&result, "dropped");
     assert!(
         stays >= 16 * MIB / page_size(),
         "what cannot be dropped is reported: {result:#}"
