@@ -236,11 +236,17 @@ fn hung_directory() {
     for number in 0..40 {
         write(&served.join(number.to_string()), b"bytes");
     }
+    write(&served.join("f/last"), b"bytes");
+    // Else each look below is another state.
+    settle(&served);
     fs::create_dir(origin.join("hung")).expect("made");
     let below = Mounted::on(&origin.join("hung"), &served, &[]);
+    // Far more readers than requests that may be under way.
     let arguments = [
         "--identity",
         "a",
+        "--origin-reads",
+        "8",
         "--read-deadline",
         "4s",
         "--revalidate",
