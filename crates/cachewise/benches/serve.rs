@@ -14,6 +14,8 @@
 mod number;
 #[path = "../../probe/benches/support/quantile.rs"]
 mod quantile;
+#[path = "support/table.rs"]
+mod table;
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use number::number;
 use quantile::quantile;
+use table::finish;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -168,20 +171,5 @@ fn main() -> ExitCode {
     let table = number("CACHEWISE_BENCH_PROCESSES", usual.0)
         .map_err(Into::into)
         .and_then(|processes| bench(processes, number("CACHEWISE_BENCH_PAIRS", usual.1)?));
-    match table {
-        Ok(table) => {
-            println!("{table}");
-            if let Some(path) = std::env::var_os("CACHEWISE_TABLE")
-                && let Err(error) = std::fs::write(&path, table)
-            {
-                eprintln!("cannot write {}: {error}", path.display());
-                return ExitCode::FAILURE;
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("bench of serve: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    finish("bench of serve", table)
 }

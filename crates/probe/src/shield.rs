@@ -52,7 +52,7 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Processes that this process starts from now on.
     pub children: bool,
-    /// Of the processes so far only those of this name, as in `/proc/PID/comm`, of which the kernel keeps 15 bytes.
+    /// Limits the processes to those of this name, as `/proc/PID/comm` shows it: the kernel keeps 15 bytes.
     pub name: Option<String>,
     /// The tasks under this control group, instead.
     pub cgroup: Option<CgroupFilter>,

@@ -45,10 +45,10 @@ impl Baseline {
     /// Reads the resident pages of an open file.
     ///
     /// # Errors
-    /// Those of [`map()`].
+    /// The errors of [`map()`].
     ///
     /// # Cost
-    /// That of [`map()`] and a system call.
+    /// One [`map()`] and one system call.
     pub fn of(file: impl AsFd) -> Result<Self, Error> {
         let fd = file.as_fd();
         Ok(Self {
@@ -80,13 +80,13 @@ impl Baseline {
     /// too (`cachewise_probe::shield` knows them).
     ///
     /// # Errors
-    /// Those of [`map()`], and of `posix_fadvise(2)`.
+    /// The errors of [`map()`] and `posix_fadvise(2)`.
     ///
     /// # Kernel
     /// Any, by `POSIX_FADV_DONTNEED`. The kernel begins to write back pages of the range that are dirty.
     ///
     /// # Cost
-    /// That of [`map()`] twice, and a system call for each range to drop.
+    /// Two calls of [`map()`], and one system call for each range to drop.
     pub fn drop_inserted(
         &self,
         file: impl AsFd,

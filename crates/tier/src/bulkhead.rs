@@ -3,20 +3,22 @@
 //! A directory of the origin may hang while all others answer: a dead server that is mounted there, a broken disk. A
 //! bound on all calls alone would then be used up by that directory, and no file could be read. Hence:
 //!
-//! - Of the calls that may be under way a fifth is left for other directories, and of the looks in a directory three
+//! - Of the calls that may be under way an eighth is left for other directories, and of the looks in a directory three
 //!   quarters for other names.
-//! - A call that takes longer than a while is *stuck*: it runs on, and others may begin in its place. How many are stuck is
-//!   bounded as well.
-//! - Calls to an object or a directory with stuck calls are refused at once until one is answered. A directory is refused
-//!   only if it has answered nothing since the last of these calls: there may be a single hung object in it.
+//! - A call that is *late* makes room for another one and runs on, if the origin has answered one since it began: the
+//!   origin does not hang as a whole then.
+//! - A call that is *stuck*, for longer, counts against its object and its directory: further calls to them are refused at
+//!   once, until one is answered. A directory is refused only if it has answered nothing since the last call got stuck:
+//!   there may be a single hung object in it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::{Error, ErrorKind};
 
@@ -24,8 +26,10 @@ use crate::{Error, ErrorKind};
 const OF_AN_OBJECT: usize = 2;
 /// Stuck calls in one directory from which on more of them are refused.
 const IN_A_DIRECTORY: usize = 4;
-/// Stuck calls for each call that may be under way, at most: further ones keep the place of others.
-const STUCK: usize = 4;
+/// Maximum of late calls that have made room, for each call that may be under way.
+const LATE: usize = 4;
+/// A call is late after this part of the time after which it is stuck.
+const LATE_AFTER: u32 = 8;
 
 /// Bounded calls of one kind to an origin.
 #[derive(Clone, Debug)]
@@ -36,11 +40,12 @@ struct BulkheadInner {
     calls: Arc<Semaphore>,
     /// Calls to one object and in one directory at a time.
     turns: [usize; 2],
-    /// How long a call is not stuck.
+    most_late: usize,
     patience: Duration,
-    most_stuck: usize,
-    /// Number of stuck calls, to leave the table alone where there are none.
-    stuck: AtomicUsize,
+    /// Number of calls that were answered.
+    answers: AtomicU64,
+    /// Late and stuck calls: where there are none, the table is left alone.
+    troubled: AtomicUsize,
     table: Mutex<BulkheadTable>,
 }
 
@@ -48,6 +53,8 @@ struct BulkheadInner {
 struct BulkheadTable {
     objects: Compartments,
     directories: Compartments,
+    /// Late calls that have made room.
+    late: usize,
 }
 
 /// Objects, or directories, with calls under way or waiting.
@@ -60,7 +67,7 @@ struct Compartment {
     /// Calls under way or waiting.
     users: usize,
     stuck: usize,
-    /// Whether a call was answered since the last one got stuck.
+    /// Set by an answer, unset by a call that gets stuck.
     answered: bool,
 }
 
@@ -100,7 +107,7 @@ impl Compartments {
         }
     }
 
-    /// Number of stuck calls where nothing was answered since.
+    /// Number of stuck calls without an answer since.
     fn hanging(&self, path: &Path) -> usize {
         let compartment = self.0.get(path).filter(|compartment| !compartment.answered);
         compartment.map_or(0, |compartment| compartment.stuck)
@@ -108,25 +115,25 @@ impl Compartments {
 }
 
 impl Bulkhead {
-    /// For looks: `calls` to the names of one directory at a time, a quarter of that to one name, and a quarter more to all
-    /// directories.
+    /// For looks: `calls` at a time, a quarter of them for one name.
     pub(crate) fn for_looks(calls: usize, patience: Duration) -> Self {
         Self::new(calls, calls.div_ceil(4), patience)
     }
 
-    /// For reads: `calls` of the files of one directory at a time, all of them of one file if need be, and a quarter more
-    /// of all directories.
+    /// For reads: `calls` at a time, all of them of one file if need be.
     pub(crate) fn for_reads(calls: usize, patience: Duration) -> Self {
         Self::new(calls, calls, patience)
     }
 
+    /// `patience` is the time after which a call is stuck.
     fn new(calls: usize, of_object: usize, patience: Duration) -> Self {
         Self(Arc::new(BulkheadInner {
-            calls: Arc::new(Semaphore::new(calls.saturating_add(calls.div_ceil(4)))),
-            turns: [of_object.max(1), calls.max(1)],
+            calls: Arc::new(Semaphore::new(calls)),
+            turns: [of_object, calls.saturating_sub(calls.div_ceil(8)).max(1)],
+            most_late: calls.saturating_mul(LATE),
             patience,
-            most_stuck: calls.saturating_mul(STUCK),
-            stuck: AtomicUsize::new(0),
+            answers: AtomicU64::new(0),
+            troubled: AtomicUsize::new(0),
             table: Mutex::new(BulkheadTable::default()),
         }))
     }
@@ -142,14 +149,15 @@ impl Bulkhead {
         };
         let place = self.begin(path)?;
         // In this order: a call that waits for its own turn has none of those that others wait for.
-        let [of_object, in_directory] = place.turns.clone();
-        let mut permits = Vec::with_capacity(3);
-        for turns in [of_object, in_directory, Arc::clone(&self.0.calls)] {
-            permits.push(turns.acquire_owned().await.map_err(|_| died())?);
+        let mut turns = Vec::with_capacity(2);
+        for queue in place.queues.clone() {
+            turns.push(queue.acquire_owned().await.map_err(|_| died())?);
         }
-        // Those before it may have got stuck meanwhile.
+        let room = Arc::clone(&self.0.calls).acquire_owned().await;
+        let room = room.map_err(|_| died())?;
+        // Earlier calls may have got stuck meanwhile.
         self.0.check(path)?;
-        let task = tokio::spawn(place.watch(call, permits));
+        let task = tokio::spawn(place.watch(call, turns, room));
         task.await.unwrap_or_else(|_| Err(died()))
     }
 
@@ -159,15 +167,16 @@ impl Bulkhead {
         let directory = directory_of(path).to_owned();
         let [of_object, in_directory] = self.0.turns;
         let mut table = self.0.table();
-        let turns = [
+        let queues = [
             table.objects.enter(path, of_object),
             table.directories.enter(&directory, in_directory),
         ];
         Ok(Place {
             bulkhead: Arc::clone(&self.0),
-            turns,
+            queues,
             path: path.to_owned(),
             directory,
+            is_late: false,
             is_stuck: false,
         })
     }
@@ -179,9 +188,9 @@ impl BulkheadInner {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a call to what hangs.
+    /// Refuses a call to an object or directory that hangs.
     fn check(&self, path: &Path) -> Result<(), Error> {
-        if self.stuck.load(Ordering::Relaxed) == 0 {
+        if self.troubled.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
         let table = self.table();
@@ -201,9 +210,10 @@ impl BulkheadInner {
 /// One call, from before its turn to its end.
 struct Place {
     bulkhead: Arc<BulkheadInner>,
-    turns: [Arc<Semaphore>; 2],
+    queues: [Arc<Semaphore>; 2],
     path: PathBuf,
     directory: PathBuf,
+    is_late: bool,
     is_stuck: bool,
 }
 
@@ -211,17 +221,27 @@ impl Place {
     async fn watch<T>(
         mut self,
         call: impl Future<Output = Result<T, Error>>,
-        permits: Vec<OwnedSemaphorePermit>,
+        turns: Vec<OwnedSemaphorePermit>,
+        room: OwnedSemaphorePermit,
     ) -> Result<T, Error> {
+        let answers = self.bulkhead.answers.load(Ordering::Relaxed);
+        let (mut turns, mut room) = (Some(turns), Some(room));
         let mut call = std::pin::pin!(call);
-        let answer = match tokio::time::timeout(self.bulkhead.patience, &mut call).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                // Else it keeps the place that it has.
-                if self.gets_stuck() {
-                    drop(permits);
-                }
-                call.await
+        let mut steps = 0;
+        let answer = loop {
+            match timeout(self.bulkhead.patience / LATE_AFTER, &mut call).await {
+                Ok(answer) => break answer,
+                Err(_) => steps += 1,
+            }
+            if room.is_some() && self.makes_room(answers) {
+                room = None;
+            }
+            if steps >= LATE_AFTER && !self.is_stuck {
+                self.gets_stuck();
+                turns = None;
+            }
+            if room.is_none() && turns.is_none() {
+                break call.await;
             }
         };
         // An origin that gave up waiting has not answered.
@@ -231,23 +251,31 @@ impl Place {
         answer
     }
 
-    /// Notes that the call hangs, unless too many do.
-    fn gets_stuck(&mut self) -> bool {
+    /// Returns whether another call may begin in the place of this one, which is late. `answers` is the number at its begin.
+    fn makes_room(&mut self, answers: u64) -> bool {
         let inner = &self.bulkhead;
         let mut table = inner.table();
-        if inner.stuck.load(Ordering::Relaxed) >= inner.most_stuck {
-            return false;
+        let is_answered = inner.answers.load(Ordering::Relaxed) != answers;
+        self.is_late = is_answered && table.late < inner.most_late;
+        if self.is_late {
+            table.late += 1;
+            inner.troubled.fetch_add(1, Ordering::Relaxed);
         }
-        inner.stuck.fetch_add(1, Ordering::Relaxed);
-        table.objects.gets_stuck(&self.path);
-        table.directories.gets_stuck(&self.directory);
-        self.is_stuck = true;
-        true
+        self.is_late
     }
 
-    /// Notes that the directory answers, be it with an error.
+    fn gets_stuck(&mut self) {
+        let mut table = self.bulkhead.table();
+        table.objects.gets_stuck(&self.path);
+        table.directories.gets_stuck(&self.directory);
+        self.bulkhead.troubled.fetch_add(1, Ordering::Relaxed);
+        self.is_stuck = true;
+    }
+
+    /// Notes that the origin answers, be it with an error.
     fn answered(&self) {
-        if self.bulkhead.stuck.load(Ordering::Relaxed) == 0 {
+        self.bulkhead.answers.fetch_add(1, Ordering::Relaxed);
+        if self.bulkhead.troubled.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut table = self.bulkhead.table();
@@ -258,10 +286,12 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let troubles = usize::from(self.is_late) + usize::from(self.is_stuck);
+        self.bulkhead
+            .troubled
+            .fetch_sub(troubles, Ordering::Relaxed);
         let mut table = self.bulkhead.table();
-        if self.is_stuck {
-            self.bulkhead.stuck.fetch_sub(1, Ordering::Relaxed);
-        }
+        table.late -= usize::from(self.is_late);
         table.objects.leave(&self.path, self.is_stuck);
         table.directories.leave(&self.directory, self.is_stuck);
     }
@@ -321,7 +351,7 @@ mod tests {
         tokio::time::sleep(PATIENCE).await;
         assert!(
             answer(&bulkhead, "mounted/name").await.is_ok(),
-            "nobody knows yet"
+            "no call to it hangs yet"
         );
         let refused = answer(&bulkhead, "mounted").await;
         assert!(
@@ -358,23 +388,51 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_that_hang_are_bounded() {
-        let bulkhead = Bulkhead::for_looks(4, PATIENCE);
+    async fn an_origin_that_hangs_as_a_whole_gets_no_more_calls_than_allowed() {
+        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
         for number in 0..200 {
             let bulkhead = bulkhead.clone();
             tokio::spawn(async move {
                 let path = PathBuf::from(format!("{number}/file"));
-                bulkhead
-                    .run(&path, std::future::pending::<Result<(), _>>())
-                    .await
+                let call = std::future::pending::<Result<(), _>>();
+                bulkhead.run(&path, call).await
             });
         }
-        tokio::time::sleep(PATIENCE * 1000).await;
-        assert_eq!(bulkhead.0.stuck.load(Ordering::Relaxed), 4 * STUCK);
+        tokio::time::sleep(PATIENCE * 100).await;
+        assert_eq!(bulkhead.0.table().late, 0);
         assert_eq!(
             bulkhead.0.calls.available_permits(),
             0,
-            "and the last keep their places"
+            "they keep their places"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn directories_that_hang_one_after_the_other_leave_room_for_one_that_answers() {
+        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        for number in 0..100 {
+            // Each takes all that one directory may have.
+            if number % 10 == 0 {
+                for file in 0..20 {
+                    let bulkhead = bulkhead.clone();
+                    tokio::spawn(async move {
+                        let path = PathBuf::from(format!("{number}/{file}"));
+                        let call = std::future::pending::<Result<(), _>>();
+                        bulkhead.run(&path, call).await
+                    });
+                }
+            }
+            tokio::time::sleep(PATIENCE / 4).await;
+            let answered = timeout(PATIENCE, answer(&bulkhead, "other/file")).await;
+            match answered {
+                Ok(answered) => assert_eq!(answered.ok(), Some(7), "{number}"),
+                Err(_) => {
+                    let late = bulkhead.0.table().late;
+                    assert_eq!(late, 8 * LATE, "{number}: as many as may make room");
+                    return;
+                }
+            }
+        }
+        panic!("the calls that hang have no bound");
     }
 }

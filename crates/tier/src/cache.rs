@@ -154,7 +154,7 @@ impl BlockCache {
     /// Returns the metadata of an object, of a link itself. Always asks the origin.
     ///
     /// # Errors
-    /// As [`Self::stat`].
+    /// The errors of [`Self::stat`].
     pub async fn look(&self, path: &Path) -> Result<File, Error> {
         let owned = path.to_owned();
         let origin = Arc::clone(&self.inner.origin);
@@ -167,7 +167,7 @@ impl BlockCache {
     /// Returns the room of the origin's file system, if the origin tells. Always asks the origin.
     ///
     /// # Errors
-    /// As [`Origin::room`], and [`Error::Deadline`].
+    /// The errors of [`Origin::room`], and [`Error::Deadline`].
     pub async fn room(&self) -> Result<Option<Room>, Error> {
         let origin = Arc::clone(&self.inner.origin);
         self.looked(Path::new(""), async move { origin.room().await })

@@ -116,7 +116,7 @@ settings! {
         hedge_share: f64 = 0.05, "SHARE";
         /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
-        /// Maximum concurrent reads of one directory of the origin, and a quarter more of all; further reads wait
+        /// Maximum concurrent reads of the origin; further reads wait
         origin_reads: usize = 32, "NUMBER";
         /// Time limit for each read; a read that exceeds it fails
         read_deadline: Duration = Duration::from_secs(10), "TIME";

@@ -21,6 +21,8 @@ mod http;
 #[path = "../../../probe/benches/support/number.rs"]
 mod number;
 mod readers;
+#[path = "../support/table.rs"]
+mod table;
 mod trace;
 
 use std::error::Error;
@@ -32,6 +34,7 @@ use chromium::Chromium;
 use number::number;
 use readers::Readers;
 use serde_json::json;
+use table::finish;
 use trace::{Cost, Trace};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -206,20 +209,5 @@ fn main() -> ExitCode {
     let table = number("CACHEWISE_BENCH_PROCESSES", usual.0)
         .map_err(Into::into)
         .and_then(|processes| bench(processes, number("CACHEWISE_BENCH_SECONDS", usual.1)?));
-    match table {
-        Ok(table) => {
-            println!("{table}");
-            if let Some(path) = std::env::var_os("CACHEWISE_TABLE")
-                && let Err(error) = std::fs::write(&path, table)
-            {
-                eprintln!("cannot write {}: {error}", path.display());
-                return ExitCode::FAILURE;
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("bench of the page: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    finish("bench of the page", table)
 }

@@ -36,7 +36,7 @@ pub struct Cost {
     pub script: f64,
     pub layout: f64,
     pub paint: f64,
-    /// Of tasks that are none of these.
+    /// Tasks of other kinds.
     pub other: f64,
 }
 
@@ -127,7 +127,7 @@ impl Trace {
             .collect();
         let spans = events.iter().filter_map(span);
         let spans: Vec<Span> = spans.filter(|span| main.contains(&span.thread)).collect();
-        // Of several renderers the page's is the one that works.
+        // There are several renderers; the busiest one draws the page.
         let mut tasks: HashMap<(u64, u64), f64> = HashMap::new();
         for span in &spans {
             *tasks.entry(span.thread).or_default() += span.cpu;

@@ -28,22 +28,21 @@ fn seconds(object: &Value, name: &str) -> f64 {
     object[name].as_f64().expect("a number of seconds")
 }
 
-/// Seconds for which other virtual machines had the CPUs of this one (`steal` of proc_stat(5)), at most: the kernel
-/// counts hundredths. Zero on a machine that has its CPUs to itself.
-fn stolen() -> f64 {
+/// CPU time that the host of a virtual machine took, in ticks (proc_stat(5), "steal").
+fn stolen_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("it can be read");
     let steal = stat.split_whitespace().nth(8);
-    let ticks: u32 = steal.and_then(|ticks| ticks.parse().ok()).expect("a count");
-    f64::from(ticks) / 100.0
+    steal.and_then(|ticks| ticks.parse().ok()).expect("a count")
 }
 
-/// The parts come from the scheduler's events and the kernel's accounts, the whole from its start times. A task that
-/// runs is not charged for what the hypervisor takes from its CPU, and the kernel does not say which task that was: so
-/// as much as was taken from the machine may remain unexplained.
+/// The parts come from the scheduler's events and the kernel's accounts, the whole from its start times. No account of a
+/// task has the time that the host takes from its CPU: a run during which that rose is repeated.
 fn parts_add_up() {
+    const TRIES: usize = 20;
     let scratch = Scratch::new();
     let file = scratch.file("file", 256 * MIB);
     let name = file.to_str().expect("an ordinary name");
+    // Each takes some tenths of a second: ticks of stolen time show then.
     let count = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let commands: [&[&str]; 6] = [
         &["cat", name],
@@ -61,22 +60,23 @@ fn parts_add_up() {
         &["find", "/usr", "-name", "copyright", "-size", "+1M"],
     ];
     for command in commands {
-        evict(&file);
-        let before = stolen();
-        let report = report_of(&[], command);
-        let stolen = match stolen() {
-            0.0 => 0.0,
-            after => after - before + 0.01,
-        };
-        let times = &report.json["times"];
-        let (whole, unexplained) = (
-            seconds(times, "task_seconds"),
-            seconds(times, "unexplained_seconds"),
-        );
-        assert!(
-            unexplained.abs() <= 0.05 * whole + stolen,
-            "{command:?}, of which {stolen} s may have been stolen: {times}"
-        );
+        for attempt in 1..=TRIES {
+            evict(&file);
+            let stolen = stolen_ticks();
+            let report = report_of(&[], command);
+            let times = &report.json["times"];
+            let (whole, unexplained) = (
+                seconds(times, "task_seconds"),
+                seconds(times, "unexplained_seconds"),
+            );
+            if unexplained.abs() <= 0.05 * whole {
+                break;
+            }
+            assert!(
+                attempt < TRIES && stolen_ticks() != stolen,
+                "{command:?}: {times}"
+            );
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Owner {
             kind: file_type(meta.kind),
             // Never setuid, and writing is never allowed.
             perm: match meta.kind {
-                // As on all file systems: the kernel does not check a link's own.
+                // The kernel does not check the permissions of a link; all file systems show these.
                 Kind::Link => 0o777,
                 _ => u16::try_from(meta.mode & self.allowed(meta)).unwrap_or(0),
             },

@@ -285,7 +285,7 @@ fn wanted(file: &File) -> u64 {
     number_of(file.path(), file.meta().inode)
 }
 
-/// As [`wanted`], for an entry of a list.
+/// The number for an entry of a list, the same as [`wanted`] gives.
 pub(super) fn number_of(path: &Path, inode: u64) -> u64 {
     match inode {
         0 | ROOT => (1 << 63) | XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes()),
@@ -360,7 +360,7 @@ mod tests {
         meta.version = Version::new("2");
         let newer = cache.file(names[0].path(), meta);
         let newer = inodes.found(newer, Instant::now(), true).number;
-        assert_ne!(newer, 77, "somebody holds the old state");
+        assert_ne!(newer, 77, "the old state is held");
         inodes.forget(newer, 1);
         inodes.forget(77, 2);
         assert_eq!(inodes.len(), 0);

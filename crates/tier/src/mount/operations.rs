@@ -15,7 +15,7 @@ pub enum Operation {
     Lookup,
     /// The attributes of what it knows.
     Getattr,
-    /// Where a link leads.
+    /// Reads the target of a link.
     Readlink,
     /// A file is opened; asked once, and then no more.
     Open,

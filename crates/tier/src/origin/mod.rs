@@ -78,7 +78,7 @@ pub struct Meta {
     pub links: u32,
     /// How much room it takes, in units of 512 bytes, if the origin reports it: less than `size` where it is sparse.
     pub blocks: Option<u64>,
-    /// Where a link leads, as it says itself; nothing for other kinds.
+    /// The target of a link, as it is stored; `None` for other kinds.
     pub target: Option<Arc<Path>>,
     /// Time of the last write, if the origin reports it.
     pub modified: Option<SystemTime>,
@@ -136,7 +136,7 @@ pub struct Entry {
     pub name: std::ffi::OsString,
     /// Its kind. An origin with links reports the link, not what it leads to.
     pub kind: Kind,
-    /// Its inode number, as [`Meta::inode`].
+    /// Its inode number; see [`Meta::inode`].
     pub inode: u64,
     /// Its metadata, if the list of the origin has them. They do not show whether this process may read it, which
     /// [`Origin::stat`] does.
@@ -202,7 +202,7 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// Looks at an object, and does not follow it where it is a link. The default is for origins without links.
     ///
     /// # Errors
-    /// As [`Self::stat`].
+    /// The errors of [`Self::stat`].
     fn look<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
         self.stat(path)
     }

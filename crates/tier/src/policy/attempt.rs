@@ -15,7 +15,7 @@ use crate::block::Block;
 use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
 
-/// Where the end of a time is noticed later than this part of it, this process had no CPU meanwhile: the node may have
+/// A deadline that is noticed late by more than this part of it shows that this process had no CPU: the node may have
 /// answered in time.
 const STARVED: u32 = 2;
 

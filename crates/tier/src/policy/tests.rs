@@ -238,7 +238,11 @@ async fn a_process_without_a_cpu_takes_no_node_for_slow() {
     }
     let row = node(&remote, 0);
     assert_eq!(row.deadline_misses, 5, "each is counted");
-    assert_eq!(row.breaker, BreakerState::Closed, "and held against nobody");
+    assert_eq!(
+        row.breaker,
+        BreakerState::Closed,
+        "and not held against the node"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -237,7 +237,7 @@ fn hung_directory() {
         write(&served.join(number.to_string()), b"bytes");
     }
     write(&served.join("f/last"), b"bytes");
-    // Else each look below is another state.
+    // Files of this moment would have another state at each look.
     settle(&served);
     fs::create_dir(origin.join("hung")).expect("made");
     let below = Mounted::on(&origin.join("hung"), &served, &[]);

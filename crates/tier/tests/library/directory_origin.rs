@@ -337,10 +337,9 @@ async fn an_origin_that_hangs_ends_in_an_error_and_is_not_asked_without_end() {
     all.await.expect("each ends at its deadline");
     let error = cache.list(Path::new("")).await.expect_err("nobody lists");
     assert_eq!(error.kind(), ErrorKind::Deadline, "{error}");
-    // Further references to the origin are those of hanging calls: of four at a time four times as many make room for
-    // calls to other directories, and five keep their places.
+    // Only the four hanging calls hold further references to the origin.
     assert!(
-        Arc::strong_count(&origin) <= 2 + 4 * 4 + 5 + 1 + 1,
+        Arc::strong_count(&origin) <= 2 + 4 + 1 + 1,
         "{}",
         Arc::strong_count(&origin)
     );

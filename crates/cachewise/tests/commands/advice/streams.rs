@@ -88,7 +88,7 @@ pub fn stream_beside_an_index() {
     );
 }
 
-/// As above, with `$4` before the backup, whose output is taken at 500 MiB/s at most.
+/// The same programs, with `$4` before the backup, whose output is read at no more than 500 MiB/s.
 const SLOW_BACKUP: &str = "
 echo $$ >$2/cgroup.procs
 cat $1 >/dev/null
