@@ -58,7 +58,7 @@ export const SERIES = [
     show: perSecond,
     unit: "rate",
     series: [
-      { label: "Reclaimed", color: "direct", fill: true, of: pages("reclaimed_pages") },
+      { label: "Files reclaimed", color: "direct", fill: true, of: pages("evicted_reclaim_pages") },
       { label: "Refaults of files", color: "miss", of: pages("file_refault_pages") },
     ],
   },

@@ -59,7 +59,7 @@ const POINT: [&str; 28] = [
     "swap_used_bytes",
     "dirty_bytes",
     "writeback_bytes",
-    "reclaimed_pages",
+    "evicted_reclaim_pages",
     "file_refault_pages",
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",

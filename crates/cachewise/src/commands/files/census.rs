@@ -9,7 +9,7 @@ use cachewise_kstat::{Kernel, Mounts};
 use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
 use cachewise_residency::{Counts, Tree, WalkedFile};
 use cachewise_sys::page_size;
-use cachewise_units::{Bytes, Pages};
+use cachewise_units::{Bytes, Pages, grouped};
 
 use super::arguments::Files;
 use super::counting::Answer;
@@ -293,13 +293,17 @@ fn set_beside(summary: &Summary, kernel: &Sums) -> Option<[(&'static str, Pages,
 fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
     for (name, counted, told) in set_beside(summary, kernel).into_iter().flatten() {
         let bytes = counted.bytes(page_size());
-        let difference = i128::from(counted.0) - i128::from(told.0);
-        show.line(&match difference {
-            0 => format!("adds up: {counted} pages ({bytes}) = the kernel's {name}"),
-            _ => format!(
-                "{counted} pages ({bytes}), the kernel's {name} is {told}: {difference:+}, pages that changed \
-                 meanwhile or belong to no listed file (aio rings, secret memory)"
-            ),
+        let difference = grouped(counted.0.abs_diff(told.0));
+        let pages = grouped(counted.0);
+        show.line(&if counted == told {
+            format!("adds up: {pages} pages ({bytes}) = the kernel's {name}")
+        } else {
+            let sign = if counted > told { "+" } else { "-" };
+            format!(
+                "{pages} pages ({bytes}), the kernel's {name} is {}: {sign}{difference}, pages that changed \
+                 meanwhile or belong to no listed file (aio rings, secret memory)",
+                grouped(told.0)
+            )
         })?;
     }
     Ok(())
@@ -309,7 +313,7 @@ fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
 fn told(summary: &Summary, show: &mut Show) -> Result<()> {
     show.line(&format!(
         "census of {} inodes in {} file systems in {:.1} ms, at most {:.2} ms of it at a time in the kernel",
-        summary.visited,
+        grouped(summary.visited),
         summary.super_blocks,
         summary.elapsed.as_secs_f64() * 1e3,
         summary.longest_run.as_secs_f64() * 1e3,

@@ -446,7 +446,8 @@ impl Listing<'_> {
         if hidden > 0 && show.has_table {
             let noun = if hidden == 1 { one } else { many };
             tell(&format!(
-                "note: {hidden} more {noun} not shown; -n 0 shows all"
+                "note: {} more {noun} not shown; -n 0 shows all",
+                cachewise_units::grouped(hidden as u64)
             ));
         }
         let answer = self.counting.finish();
