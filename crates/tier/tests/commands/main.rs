@@ -18,6 +18,7 @@ mod mount;
 mod mount_names;
 mod mounted;
 mod ordinary_user;
+mod packaged;
 mod permissions;
 mod reader;
 mod s3_origin;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),
+        packaged::trials(),
         identity::trials(),
         permissions::trials(),
         settings::trials(),
