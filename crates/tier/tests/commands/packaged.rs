@@ -63,7 +63,7 @@ fn settings_mount() {
         fs::read(mounted.path("f/0")).expect("read"),
         bytes_of(0, 10_000)
     );
-    // What its probes of health read.
+    // Its probes of health read this file.
     assert!(example.contains("/.cachewise/stat.json"));
     assert!(mounted.report()["pid"].is_u64());
     mounted.end().expect(0, "SIGTERM unmounts it");
