@@ -17,7 +17,6 @@ mod progress;
 mod repeatable;
 mod row_kinds;
 mod selection;
-mod ticks;
 mod touched;
 mod watch;
 mod with_snapshot;

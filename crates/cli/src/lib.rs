@@ -5,7 +5,7 @@
 //!   shells; `man`: the manual's pages
 //! - `output`: standard streams, files, exit statuses; `target`: the value of `-o`; `whole_file`: files that are replaced
 //!   once complete; `messages`: messages on standard error; `host`: the head of documents
-//! - `signals`, `interrupt`: Ctrl-C in the middle of work
+//! - `signals`, `interrupt`: Ctrl-C in the middle of work; `ticks`: the clock of commands with an interval
 //! - `child`: a program that is started and watched; `followed`: a process that runs already
 //! - `names`: units, containers and pods of control groups
 //! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
@@ -32,6 +32,7 @@ pub mod sibling;
 pub mod signals;
 pub mod sinks;
 mod target;
+pub mod ticks;
 pub mod tools;
 mod whole_file;
 

@@ -4,7 +4,7 @@
 //! - `columns`: the columns of all tables
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file;
 //!   `listed`: the files of a snapshot
-//! - `stat`: counters of a mount by operation, tier and node; `totals`: counters over all tiers
+//! - `stat`: counters of a mount by operation, tier and node; `stat_periods`: those of each period; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `dev_cluster`: cache servers for tests
 
@@ -18,6 +18,7 @@ mod get;
 mod listed;
 mod mount;
 mod stat;
+mod stat_periods;
 mod totals;
 
 use std::ffi::OsString;

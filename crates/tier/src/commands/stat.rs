@@ -33,6 +33,9 @@ const NEVER_ASKED: Missing = Missing::NotOffered(Reason::NeverAnswered);
 
 /// Runs the subcommand.
 pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(period) = arguments.period {
+        return super::stat_periods::stat(arguments, period);
+    }
     let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
     let report = read(&arguments.directory)?;
     let sheet = sheet(Some(&report), &report.cache);
@@ -67,7 +70,8 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(directory: &Path) -> Result<MountReport> {
+/// Reads the counters of the mount.
+pub(super) fn read(directory: &Path) -> Result<MountReport> {
     let path = directory.join(REPORT);
     let text = match fs::read(&path) {
         Ok(text) => text,
@@ -104,7 +108,8 @@ pub fn cache_json(table: &Table) -> Map<String, Json> {
     json_of(&sheet(None, table), &table.totals)
 }
 
-fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
+/// The rows and the totals as JSON members.
+pub(super) fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
     let members = [
         ("rows".to_owned(), sheet.json()),
         ("totals".to_owned(), totals::json(all)),
@@ -112,7 +117,8 @@ fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
     members.into_iter().collect()
 }
 
-fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
+/// A row for each operation of a mount, each tier and each node.
+pub(super) fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
     let number = SheetCell::count;
     let missing = SheetCell::missing;
     let mut sheet = Sheet::new(&STAT);

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers as start_servers};
@@ -21,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
         plain("mount::ends_when_somebody_unmounts", ends_when_unmounted),
         plain("mount::settings_come_from_a_file_too", settings_file),
         plain("mount::stat_has_every_format", stat_formats),
+        plain("mount::stat_of_periods_adds_up_to_stat", stat_of_periods),
     ]
 }
 
@@ -381,4 +383,60 @@ fn stat_formats() {
     Ended::of(command.arg(&origin))
         .expect(2, "a directory like any other")
         .says("not a mount", "why");
+}
+
+/// Reads a file of known size while periods pass: all periods together have what the whole has.
+fn stat_of_periods() {
+    if !has_fuse("stat of a mount, by period") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 2, 100_000);
+    let mounted = Mounted::new(&scratch, &origin, &[]);
+    fs::read(mounted.path("f/0")).expect("read before the first period");
+    let out = scratch.directory().join("periods.jsonl");
+    let mut command = cachewise(["stat"]);
+    command
+        .arg(&mounted.directory)
+        .args(["50ms", "-o"])
+        .arg(&out);
+    let started = Started::of(&mut command);
+    let periods = || fs::read_to_string(&out).unwrap_or_default().lines().count();
+    until("a period has passed", || (periods() > 0).then_some(()));
+    fs::read(mounted.path("f/1")).expect("read");
+    let before = periods();
+    // The period in which the read ended may be under way still.
+    until("two more have", || (periods() > before + 1).then_some(()));
+    started.signal(Signal::INT);
+    started.wait().expect(0, "Ctrl-C ends it");
+
+    let text = fs::read_to_string(&out).expect("written");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let total: u64 = lines
+        .map(|line| {
+            line["totals"]["read_bytes_total"]
+                .as_u64()
+                .expect("a number")
+        })
+        .sum();
+    assert_eq!(
+        total, 100_000,
+        "the file that was read meanwhile, once: {text}"
+    );
+
+    let stat = |arguments: &[&str]| {
+        let mut command = cachewise(["stat"]);
+        Ended::of(command.arg(&mounted.directory).args(arguments))
+    };
+    let table = stat(&["10ms", "2"]).expect(0, "two periods").out();
+    assert_eq!(table.matches("MEAN-TIME").count(), 2, "{table}");
+    assert!(
+        !table.contains("P99"),
+        "percentiles are of no period: {table}"
+    );
+    stat(&["10ms", "-o", "csv"])
+        .expect(2, "there is no time in its rows")
+        .says("use -o jsonl", "and the way out");
 }

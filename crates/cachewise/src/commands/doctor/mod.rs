@@ -23,13 +23,13 @@ use cachewise_model::{Checkup, Diagnosis, Interval, Sum, System};
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_view::write_checkup;
 
-use crate::ticks::Ticks;
 use crate::watch::Watch;
 use crate::{copies, machine};
 use arguments::Doctor;
 use cachewise_cli::output::{Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
 use cachewise_cli::sinks::Sinks;
+use cachewise_cli::ticks::Ticks;
 
 /// Interval of snapshots while watching: a process that lives for a moment has its own row, and tables do not fill up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

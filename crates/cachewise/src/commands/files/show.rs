@@ -447,7 +447,7 @@ impl Listing<'_> {
             let noun = if hidden == 1 { one } else { many };
             tell(&format!(
                 "note: {} more {noun} not shown; -n 0 shows all",
-                cachewise_units::grouped(hidden as u64)
+                cachewise_units::grouped(hidden)
             ));
         }
         let answer = self.counting.finish();

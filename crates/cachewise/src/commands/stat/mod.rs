@@ -17,12 +17,12 @@ use cachewise_model::{Interval, Lost};
 use cachewise_view::{Format, RowOptions, RowWriter, lost_text};
 
 use crate::machine::Followed;
-use crate::ticks::Ticks;
 use crate::watch::Watch;
 use arguments::Stat;
 use cachewise_cli::output::{Stream, tell};
 use cachewise_cli::signals::{self, Caught};
 use cachewise_cli::sinks::Sinks;
+use cachewise_cli::ticks::Ticks;
 
 /// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 20;

@@ -17,11 +17,11 @@ use super::arguments::Top;
 use super::grouped::grouped;
 use super::rows::row_of_unknowns;
 use crate::machine::Followed;
-use crate::ticks::Ticks;
 use crate::watch::Watch;
 use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
 use cachewise_cli::signals::{self, Caught};
 use cachewise_cli::sinks::Sinks;
+use cachewise_cli::ticks::Ticks;
 
 /// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 40;

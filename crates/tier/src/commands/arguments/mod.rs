@@ -176,16 +176,24 @@ pub struct Warm {
 #[derive(Debug, Args)]
 #[command(
     after_help = "stat counts from the start of the mount: FUSE requests of the kernel, and calls, hits, misses and latencies of each tier \
-    and server. The file .cachewise/stat.json in the mount has the same figures.\n\n\
-    Exit status: 0 done; 2 DIR is not a mount of cachewise, or its process has ended.\n\n\
+    and server. The file .cachewise/stat.json in the mount has the same figures. With PERIOD it prints a table for each period, \
+    of that period alone, until Ctrl-C; percentiles and maxima are of the whole time, and not among its columns.\n\n\
+    Exit status: 0 done, also by Ctrl-C; 2 DIR is not a mount of cachewise, or its process has ended.\n\n\
     Examples:\n  \
     cachewise tier stat /mnt\n  \
+    cachewise tier stat /mnt 1\n  \
     cachewise tier stat /mnt -o openmetrics"
 )]
 pub struct TierStat {
     /// Mount point of `cachewise mount`.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    /// Time between tables, in seconds or with a unit: 0.5, 100ms, 1m [default: one table, since the start].
+    #[arg(allow_negative_numbers = true)]
+    pub period: Option<Period>,
+    /// Number of tables [default: until interrupted].
+    #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
     /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise tier columns`.
     #[arg(short, long, value_name = "LIST", value_parser = SheetColumnsParser(&[&columns::STAT]), hide_possible_values = true)]
     pub columns: Option<SheetColumns>,

@@ -1,13 +1,14 @@
-//! Fixed-interval ticker, interruptible: the clock of `stat`, `top -b` and `doctor`.
+//! Fixed-interval ticker, interruptible: the clock of `stat`, `top -b`, `doctor` and `tier stat`.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use cachewise_cli::signals::Caught;
+use crate::signals::Caught;
 
 /// Ticks at an even pace, whatever is done in between.
+#[derive(Debug)]
 pub struct Ticks<'a> {
     interrupts: &'a Receiver<Caught>,
     due: Instant,
