@@ -151,6 +151,10 @@ settings! {
         /// Time for which names and attributes are cached; then they are read from the origin again. 0 reads them each
         /// time
         revalidate: Duration = Duration::from_secs(3600), "TIME|0";
+        /// Time for which a name that the origin does not have is taken for missing, at most --revalidate
+        revalidate_missing: Duration = Duration::from_secs(10), "TIME|0";
+        /// Maximum memory for names and attributes that the kernel has forgotten, and for lists of directories
+        names: Bytes = Bytes(64 << 20), "BYTES";
         /// Allow access by other users, subject to the permission bits of the origin
         allow_other: bool = false, "";
         /// Number of FUSE worker threads, from 1 to 256

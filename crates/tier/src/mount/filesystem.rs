@@ -20,12 +20,10 @@ use fuser::{
 use super::Operation;
 use super::attributes::file_type;
 use super::inodes::{Content, ROOT};
+use super::lookups::{FoundName, KnownName};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
 use crate::{Entry, Error, ErrorKind, Kind, Meta};
-
-/// For how long a name that the origin does not have is taken for missing, at most: files appear.
-const MISSING: Duration = Duration::from_secs(10);
 
 /// Maximum readahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
@@ -115,39 +113,25 @@ impl fuser::Filesystem for Filesystem {
             reply.entry(&left, &shared.attributes(&inode), GENERATION);
             return;
         }
-        if let Some((file, listed)) = shared.listed(parent.0, &path, name) {
-            done(shared, false);
-            let left = shared.revalidate.saturating_sub(listed.elapsed());
-            let good_for = match settled(file.meta()) {
-                true => left,
-                false => Duration::ZERO,
-            };
-            let inode = shared.inodes.found(file, listed, false);
-            reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
-            return;
+        match shared.known(&path) {
+            Some(KnownName::Found(found)) => {
+                done(shared, false);
+                return entry(shared, found, reply);
+            }
+            Some(KnownName::Missing(left)) => {
+                done(shared, false);
+                return missing(shared, left, reply);
+            }
+            None => {}
         }
         self.answer(|shared| async move {
-            let looked = Instant::now();
-            let found = shared.stat(Operation::Lookup, &path).await;
+            let found = shared.find(Operation::Lookup, &path).await;
             let is_error = matches!(&found, Err(error) if error.kind() != ErrorKind::NotFound);
             done(&shared, is_error);
             match found {
-                Ok(file) => {
-                    let is_settled = settled(file.meta());
-                    let inode = shared.inodes.found(file, looked, true);
-                    let good_for = match is_settled {
-                        true => shared.revalidate,
-                        false => Duration::ZERO,
-                    };
-                    reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
-                }
+                Ok(found) => entry(&shared, found, reply),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    // An entry without a number says that there is none, and for how long.
-                    let none = FileAttr {
-                        ino: INodeNo(0),
-                        ..shared.owner.attributes(0, &own_meta(&Bytes::new(), false))
-                    };
-                    reply.entry(&shared.revalidate.min(MISSING), &none, GENERATION);
+                    missing(&shared, shared.missing, reply);
                 }
                 Err(error) => reply.error(errno(&error)),
             }
@@ -191,12 +175,11 @@ impl fuser::Filesystem for Filesystem {
             return;
         };
         self.answer(|shared| async move {
-            let looked = Instant::now();
-            let found = shared.stat(Operation::Getattr, &path).await;
+            let found = shared.find(Operation::Getattr, &path).await;
             done(&shared, found.is_err());
             match found {
-                Ok(file) if file.meta().is_dir() => {
-                    let inode = shared.inodes.found(file, looked, true);
+                Ok(found) if found.file.meta().is_dir() => {
+                    let inode = shared.inodes.found(found.file, found.at, found.is_checked);
                     // The kernel did not get this number, so it sends no FORGET for it.
                     if inode.number != ROOT {
                         shared.inodes.forget(inode.number, 1);
@@ -276,10 +259,7 @@ impl fuser::Filesystem for Filesystem {
                 start: offset,
                 len: u64::from(size),
             };
-            let read = match shared.check(&inode, file).await {
-                Ok(()) => shared.cache.get(file, range).await,
-                Err(error) => Err(error),
-            };
+            let read = shared.read(&inode, file, range).await;
             done(&shared, read.is_err());
             match read {
                 Ok(bytes) => reply.data(&bytes),
@@ -416,8 +396,28 @@ impl fuser::Filesystem for Filesystem {
     }
 }
 
+/// Answers with an object of the origin.
+fn entry(shared: &MountShared, found: FoundName, reply: ReplyEntry) {
+    let good_for = match settled(found.file.meta()) {
+        true => shared.revalidate.saturating_sub(found.at.elapsed()),
+        false => Duration::ZERO,
+    };
+    let inode = shared.inodes.found(found.file, found.at, found.is_checked);
+    reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
+}
+
+/// Answers that there is no object of that name, for a time.
+fn missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
+    // An entry without a number says so.
+    let none = FileAttr {
+        ino: INodeNo(0),
+        ..shared.owner.attributes(0, &own_meta(&Bytes::new(), false))
+    };
+    reply.entry(&good_for, &none, GENERATION);
+}
+
 /// Returns whether a later write would give the object another version.
-fn settled(meta: &Meta) -> bool {
+pub(super) fn settled(meta: &Meta) -> bool {
     let now = std::time::SystemTime::now();
     meta.kind != Kind::File || meta.keep_from.is_none_or(|from| now >= from)
 }

@@ -50,7 +50,6 @@ pub(super) enum Content {
 pub(super) struct KnownDirectory {
     pub file: File,
     pub looked: Instant,
-    pub list: Option<(Arc<Vec<Entry>>, Instant)>,
 }
 
 #[derive(Debug)]
@@ -110,11 +109,7 @@ impl Inodes {
                     if file.meta().is_dir() && path == file.path() =>
                 {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Another look at a directory that has changed: its old list is not its list.
-                    if known.file.meta() != file.meta() {
-                        known.list = None;
-                        known.file = file.clone();
-                    }
+                    known.file = file.clone();
                     known.looked = at;
                     true
                 }
@@ -131,11 +126,7 @@ impl Inodes {
                 false => Content::File(file),
                 true => Content::Directory {
                     path: file.path().to_owned(),
-                    known: Mutex::new(KnownDirectory {
-                        file,
-                        looked: at,
-                        list: None,
-                    }),
+                    known: Mutex::new(KnownDirectory { file, looked: at }),
                 },
             };
             let number = match path.as_os_str().is_empty() {

@@ -18,6 +18,7 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
+//! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
 //! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
 //! - `error`: [`MountError`]
@@ -26,6 +27,8 @@ mod attributes;
 mod error;
 mod filesystem;
 mod inodes;
+mod lookups;
+mod names;
 mod operations;
 mod point;
 mod report;
@@ -89,6 +92,7 @@ impl Mount {
             session.spawn()
         })
         .map_err(|source| MountError::mount(&directory, source))?;
+        shared.begin();
         Ok(Self {
             session: Some(session),
             directory,

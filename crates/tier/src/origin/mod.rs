@@ -6,6 +6,7 @@ mod http;
 mod machine;
 mod network;
 mod s3;
+mod subtree;
 
 use std::fmt;
 use std::path::{Component, Path};
@@ -20,6 +21,7 @@ pub use directory::{Directory, DirectoryOptions};
 pub use http::Http;
 pub use network::NetworkOptions;
 pub use s3::S3;
+pub use subtree::{Subtree, SubtreeList};
 
 use crate::Error;
 
@@ -220,6 +222,29 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`Self::stat`], and [`Error::NotListed`] of an origin without lists.
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
+
+    /// Whether [`Self::tree`] shows more than [`Self::list`].
+    fn has_trees(&self) -> bool {
+        false
+    }
+
+    /// Lists a directory and those below it in one request, as far as one request goes. `None` from an origin that
+    /// cannot; the default.
+    ///
+    /// # Errors
+    /// The errors of [`Self::list`].
+    fn tree<'a>(&'a self, _path: &'a Path) -> BoxFuture<'a, Result<Option<Subtree>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Looks at an object as [`Self::look`] does, with [`Self::tree`] at the same time: if the object is a directory, what
+    /// is below it is found too. The default only looks.
+    ///
+    /// # Errors
+    /// The errors of [`Self::stat`].
+    fn find<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(Meta, Option<Subtree>), Error>> {
+        Box::pin(async move { Ok((self.look(path).await?, None)) })
+    }
 
     /// Reads exactly `range`, which lies within `meta.size`, of the state that `meta` describes.
     ///

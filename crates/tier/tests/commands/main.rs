@@ -20,6 +20,8 @@ mod mounted;
 mod ordinary_user;
 mod permissions;
 mod reader;
+mod recorder;
+mod s3_names;
 mod s3_origin;
 mod s3_server;
 mod settings;
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         files::trials(),
         http_origin::trials(),
         s3_origin::trials(),
+        s3_names::trials(),
         mount::trials(),
         mount_names::trials(),
         faults::trials(),
