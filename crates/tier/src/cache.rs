@@ -1,5 +1,6 @@
 //! [`BlockCache`]: the way of a block from the origin to a reader.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -228,6 +229,27 @@ impl BlockCache {
         let look = async move { origin.find(&owned).await };
         let (meta, tree) = self.looked(path, look).await?;
         Ok((self.file(path, meta), tree))
+    }
+
+    /// Whether objects of the origin have extended attributes.
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.inner.origin.has_attributes()
+    }
+
+    /// Returns the value of an extended attribute; see [`Origin::attribute`]. Always asks the origin.
+    pub(crate) async fn attribute(&self, of: &File, name: &OsStr) -> Result<Option<Bytes>, Error> {
+        let (file, name) = (of.clone(), name.to_owned());
+        let origin = Arc::clone(&self.inner.origin);
+        let look = async move { origin.attribute(&file.path, &file.meta, &name).await };
+        self.looked(&of.path, look).await
+    }
+
+    /// Returns the names of extended attributes; see [`Origin::attributes`]. Always asks the origin.
+    pub(crate) async fn attributes(&self, of: &File) -> Result<Vec<OsString>, Error> {
+        let file = of.clone();
+        let origin = Arc::clone(&self.inner.origin);
+        let look = async move { origin.attributes(&file.path, &file.meta).await };
+        self.looked(&of.path, look).await
     }
 
     /// Makes a file from metadata of an earlier look, without a request to the origin.

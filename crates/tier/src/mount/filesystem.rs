@@ -14,11 +14,12 @@ use cachewise_units::ByteRange;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, Request,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Operation;
 use super::attributes::file_type;
+use super::extended;
 use super::inodes::{Content, ROOT};
 use super::lookups::{FoundName, KnownName};
 use super::report::REPORT;
@@ -82,6 +83,11 @@ impl fuser::Filesystem for Filesystem {
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
+        // The kernel reads the lists by requests for attributes, and checks each caller by them.
+        let checks_acls = self.0.is_shared()
+            && self.0.cache.has_attributes()
+            && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok();
+        self.0.checks_acls.store(checks_acls, Ordering::Relaxed);
         let unasked = config
             .capabilities()
             .contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
@@ -208,6 +214,62 @@ impl fuser::Filesystem for Filesystem {
             Some(target) => reply.data(target.as_os_str().as_encoded_bytes()),
             None => reply.error(Errno::EINVAL),
         }
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let begun = Instant::now();
+        if !self.0.cache.has_attributes() {
+            // The kernel does not ask again.
+            return reply.error(Errno::ENOSYS);
+        }
+        let Some(inode) = self.0.inodes.get(number.0) else {
+            return reply.error(Errno::ESTALE);
+        };
+        let Some(file) = extended::to_ask(&inode, name) else {
+            let operations = &self.0.operations;
+            operations.answered(Operation::Getxattr, begun, false);
+            return reply.error(Errno::ENODATA);
+        };
+        let name = name.to_owned();
+        self.answer(|shared| async move {
+            let value = shared.attribute(&file, &name).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, value.is_err());
+            match value {
+                Ok(Some(value)) => extended::answer(&value, size, reply),
+                Ok(None) => reply.error(Errno::ENODATA),
+                Err(error) => {
+                    reply.error(errno(&error));
+                    shared.outdated(file.path(), number.0);
+                }
+            }
+        });
+    }
+
+    fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let begun = Instant::now();
+        if !self.0.cache.has_attributes() {
+            return reply.error(Errno::ENOSYS);
+        }
+        let Some(inode) = self.0.inodes.get(number.0) else {
+            return reply.error(Errno::ESTALE);
+        };
+        self.answer(|shared| async move {
+            let names = shared.attribute_names(&inode).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, names.is_err());
+            match names {
+                Ok(names) => extended::answer(&names, size, reply),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
     }
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -411,7 +473,9 @@ fn missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
     // An entry without a number says so.
     let none = FileAttr {
         ino: INodeNo(0),
-        ..shared.owner.attributes(0, &own_meta(&Bytes::new(), false))
+        ..shared
+            .owner()
+            .attributes(0, &own_meta(&Bytes::new(), false))
     };
     reply.entry(&good_for, &none, GENERATION);
 }

@@ -7,7 +7,7 @@
 //! gets the new state. Pages of two states never mix, so the kernel's cached pages of a file stay
 //! valid without limit.
 //!
-//! It is *not* a network file system: there are no locks, no extended attributes, and no writes.
+//! It is *not* a network file system: there are no locks and no writes.
 //!
 //! # Kernel
 //! FUSE 7.31 (Linux 5.4). After the first open, the kernel opens files without a request (Linux
@@ -19,12 +19,14 @@
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
+//! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
 //! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
 //! - `error`: [`MountError`]
 
 mod attributes;
 mod error;
+mod extended;
 mod filesystem;
 mod inodes;
 mod lookups;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,9 @@ pub(super) struct MountShared {
     pub(super) inodes: Inodes,
     pub(super) names: Names,
     pub(super) operations: Operations,
-    pub(super) owner: Owner,
+    owner: Owner,
+    /// Whether the kernel checks access control lists.
+    pub(super) checks_acls: AtomicBool,
     name: String,
     directory: PathBuf,
     began: Instant,
@@ -57,6 +59,7 @@ impl MountShared {
             names: Names::new(options.names),
             operations: Operations::new(),
             owner: Owner::this(block_size, options.allow_other),
+            checks_acls: AtomicBool::new(false),
             name: options.name.clone(),
             directory: directory.to_owned(),
             began: Instant::now(),
@@ -85,18 +88,31 @@ impl MountShared {
         }
     }
 
+    /// Whether other users than the mounting one have access.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.owner.is_shared()
+    }
+
+    /// Returns what decides the attributes of all objects.
+    pub(super) fn owner(&self) -> Owner {
+        match self.checks_acls.load(Ordering::Relaxed) {
+            true => self.owner.with_acls(),
+            false => self.owner,
+        }
+    }
+
     pub(super) fn attributes(&self, inode: &Inode) -> FileAttr {
         match &inode.content {
-            Content::File(file) => self.owner.attributes(inode.number, file.meta()),
+            Content::File(file) => self.owner().attributes(inode.number, file.meta()),
             Content::Directory { known, .. } => {
                 let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                self.owner.attributes(inode.number, known.file.meta())
+                self.owner().attributes(inode.number, known.file.meta())
             }
             Content::Own {
                 bytes,
                 is_directory,
             } => self
-                .owner
+                .owner()
                 .attributes(inode.number, &own_meta(bytes, *is_directory)),
         }
     }

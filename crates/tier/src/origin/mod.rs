@@ -8,6 +8,7 @@ mod network;
 mod s3;
 mod subtree;
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -244,6 +245,37 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The errors of [`Self::stat`].
     fn find<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(Meta, Option<Subtree>), Error>> {
         Box::pin(async move { Ok((self.look(path).await?, None)) })
+    }
+
+    /// Whether its objects have extended attributes.
+    fn has_attributes(&self) -> bool {
+        false
+    }
+
+    /// Returns the value of an extended attribute of an object in the state that `meta` describes; of a directory the
+    /// present value. `None` if it has no such attribute; the default.
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    fn attribute<'a>(
+        &'a self,
+        _path: &'a Path,
+        _meta: &'a Meta,
+        _name: &'a OsStr,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the names of the extended attributes of an object; see [`Self::attribute`].
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    fn attributes<'a>(
+        &'a self,
+        _path: &'a Path,
+        _meta: &'a Meta,
+    ) -> BoxFuture<'a, Result<Vec<OsString>, Error>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Reads exactly `range`, which lies within `meta.size`, of the state that `meta` describes.

@@ -15,6 +15,7 @@ mod growing;
 mod http_origin;
 mod identity;
 mod mount;
+mod mount_attributes;
 mod mount_names;
 mod mounted;
 mod ordinary_user;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         s3_origin::trials(),
         s3_names::trials(),
         mount::trials(),
+        mount_attributes::trials(),
         mount_names::trials(),
         faults::trials(),
         growing::trials(),
