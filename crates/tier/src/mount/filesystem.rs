@@ -26,6 +26,9 @@ use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
 use crate::{Entry, Error, ErrorKind, Kind, Meta};
 
+/// The handle of an open file whose bytes are held.
+const PINNED: FileHandle = FileHandle(1);
+
 /// Maximum readahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
 
@@ -272,16 +275,57 @@ impl fuser::Filesystem for Filesystem {
         });
     }
 
-    fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let begun = Instant::now();
         let shared = &self.0;
-        shared.operations.answered(Operation::Open, begun, false);
-        if shared.opens_unasked.load(Ordering::Relaxed) {
+        if !shared.pins.are_used() && shared.opens_unasked.load(Ordering::Relaxed) {
+            shared.operations.answered(Operation::Open, begun, false);
             // It never asks again, and keeps what it has cached.
-            reply.error(Errno::ENOSYS);
-        } else {
-            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            return reply.error(Errno::ENOSYS);
         }
+        let inode = shared.inodes.get(number.0);
+        let small = inode.filter(
+            |inode| matches!(&inode.content, Content::File(file) if shared.pins.takes(file)),
+        );
+        let Some(inode) = small else {
+            shared.operations.answered(Operation::Open, begun, false);
+            return reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        };
+        self.answer(|shared| async move {
+            let Content::File(file) = &inode.content else {
+                return reply.error(Errno::ESTALE);
+            };
+            let pinned = shared.pin(&inode, file).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Open, begun, pinned.is_err());
+            match pinned {
+                Ok(true) => reply.opened(PINNED, FopenFlags::FOPEN_KEEP_CACHE),
+                Ok(false) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+                Err(error) => {
+                    // Where the file has changed, the kernel looks its name up again.
+                    shared.failed(file, number.0, &error);
+                    reply.error(errno(&error));
+                }
+            }
+        });
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        if handle == PINNED
+            && let Some(inode) = self.0.inodes.get(number.0)
+        {
+            inode.pin.release();
+        }
+        reply.ok();
     }
 
     fn read(
@@ -321,15 +365,17 @@ impl fuser::Filesystem for Filesystem {
                 start: offset,
                 len: u64::from(size),
             };
+            if let Some(bytes) = inode.pin.bytes() {
+                done(&shared, false);
+                return reply.data(part(&bytes, offset, size));
+            }
             let read = shared.read(&inode, file, range).await;
             done(&shared, read.is_err());
             match read {
                 Ok(bytes) => reply.data(&bytes),
                 Err(error) => {
                     reply.error(errno(&error));
-                    if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) {
-                        shared.outdated(file.path(), number.0);
-                    }
+                    shared.failed(file, number.0, &error);
                 }
             }
         });

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use twox_hash::XxHash3_64;
 
+use super::pins::Pin;
 use crate::{Entry, File, Kind};
 
 /// The first of the numbers that no origin gives: file systems count from 1, and [`crate::Directory`] makes its own
@@ -30,6 +31,8 @@ pub(super) struct Inode {
     pub content: Content,
     /// Set once the origin has answered for this object itself: a list does not show who may read it.
     pub checked: OnceCell<()>,
+    /// Its bytes, while it is open and small.
+    pub pin: Pin,
 }
 
 #[derive(Debug)]
@@ -260,6 +263,7 @@ impl InodeTable {
             number,
             content,
             checked: OnceCell::new(),
+            pin: Pin::default(),
         });
         let held = KnownInode {
             inode: Arc::clone(&inode),

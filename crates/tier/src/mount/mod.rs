@@ -2,7 +2,7 @@
 //!
 //! A mount asks the origin for a name at its first lookup, and again when
 //! [`MountOptions::revalidate`] has passed. It asks the engine only for reads; opening a file sends
-//! no request. Each state of a file has an inode of its own. A reader that has a file open
+//! no request, but for one of at most [`MountOptions::pin`], which is read then. Each state of a file has an inode of its own. A reader that has a file open
 //! continues to read the state that it opened, or gets ESTALE if those bytes are gone; a later open
 //! gets the new state. Pages of two states never mix, so the kernel's cached pages of a file stay
 //! valid without limit.
@@ -19,6 +19,7 @@
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
+//! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
 //! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
@@ -32,6 +33,7 @@ mod inodes;
 mod lookups;
 mod names;
 mod operations;
+mod pins;
 mod point;
 mod report;
 mod shared;

@@ -17,8 +17,9 @@ use super::attributes::Owner;
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::names::Names;
 use super::operations::{Operation, Operations};
+use super::pins::Pins;
 use super::report::{MountReport, REPORT};
-use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
+use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
 
 /// The state that all threads share.
 pub(super) struct MountShared {
@@ -26,6 +27,7 @@ pub(super) struct MountShared {
     pub(super) runtime: Handle,
     pub(super) inodes: Inodes,
     pub(super) names: Names,
+    pub(super) pins: Arc<Pins>,
     pub(super) operations: Operations,
     owner: Owner,
     /// Whether the kernel checks access control lists.
@@ -52,11 +54,13 @@ impl MountShared {
         options: &MountOptions,
     ) -> Self {
         let block_size = cache.settings().block.0;
+        let memory = cache.settings().memory.0;
         Self {
             cache,
             runtime,
             inodes: Inodes::new(),
             names: Names::new(options.names),
+            pins: Pins::new(options.pin.0, memory),
             operations: Operations::new(),
             owner: Owner::this(block_size, options.allow_other),
             checks_acls: AtomicBool::new(false),
@@ -148,6 +152,13 @@ impl MountShared {
                 Some(self.inodes.own(Bytes::from(report), false))
             }
             _ => None,
+        }
+    }
+
+    /// Notes an error of a read: names of a state that is gone are looked up again.
+    pub(super) fn failed(self: &Arc<Self>, file: &File, number: u64, error: &Error) {
+        if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) {
+            self.outdated(file.path(), number);
         }
     }
 

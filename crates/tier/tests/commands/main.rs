@@ -17,6 +17,7 @@ mod identity;
 mod mount;
 mod mount_attributes;
 mod mount_names;
+mod mount_pins;
 mod mounted;
 mod ordinary_user;
 mod permissions;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         mount::trials(),
         mount_attributes::trials(),
         mount_names::trials(),
+        mount_pins::trials(),
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),

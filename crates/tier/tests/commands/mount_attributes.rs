@@ -148,10 +148,8 @@ fn access_lists() {
         return;
     }
     let scratch = Scratch::new();
-    for directory in [scratch.directory().to_owned()] {
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(directory, mode).expect("ours");
-    }
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(scratch.directory(), mode).expect("ours");
     let origin = origin(&scratch, 3, 1000);
     if !with_lists(&origin) {
         return println!("skipped: access control lists: this file system has none");
