@@ -57,7 +57,7 @@ impl Owner {
             blocks: meta.blocks.unwrap_or(meta.size.div_ceil(512)),
             atime: modified,
             mtime: modified,
-            ctime: modified,
+            ctime: meta.changed.unwrap_or(modified),
             crtime: modified,
             kind: file_type(meta.kind),
             // Never setuid, and writing is never allowed.

@@ -66,7 +66,12 @@ fn errno(error: &Error) -> Errno {
         ErrorKind::Deadline => Errno::ETIMEDOUT,
         ErrorKind::Unsupported => Errno::EOPNOTSUPP,
         ErrorKind::Busy => Errno::EBUSY,
-        ErrorKind::Failed => Errno::EIO,
+        ErrorKind::Failed => match error {
+            Error::Origin { source, .. } if source.kind() == io::ErrorKind::InvalidFilename => {
+                Errno::ENAMETOOLONG
+            }
+            _ => Errno::EIO,
+        },
     }
 }
 
@@ -125,7 +130,7 @@ impl fuser::Filesystem for Filesystem {
         match shared.known(&path) {
             Some(KnownName::Found(found)) => {
                 done(shared, false);
-                return entry(shared, found, reply);
+                return entry(shared, *found, reply);
             }
             Some(KnownName::Missing(left)) => {
                 done(shared, false);

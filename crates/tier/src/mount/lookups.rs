@@ -24,7 +24,7 @@ pub(super) struct FoundName {
 /// A name that is known without a request.
 #[derive(Debug)]
 pub(super) enum KnownName {
-    Found(FoundName),
+    Found(Box<FoundName>),
     /// The origin does not have it; for how long that is taken for granted.
     Missing(Duration),
 }
@@ -53,11 +53,11 @@ impl MountShared {
                 return Some(KnownName::Missing(left));
             };
             if object.at.elapsed() < self.revalidate {
-                return Some(KnownName::Found(FoundName {
+                return Some(KnownName::Found(Box::new(FoundName {
                     file: self.cache.file(path, (**meta).clone()),
                     at: object.at,
                     is_checked: true,
-                }));
+                })));
             }
         }
         let listed = self.names.list(path.parent()?, self.revalidate)?;
@@ -73,11 +73,11 @@ impl MountShared {
             return is_missing.then_some(KnownName::Missing(left));
         };
         let meta = entry.meta.as_deref()?.clone();
-        Some(KnownName::Found(FoundName {
+        Some(KnownName::Found(Box::new(FoundName {
             file: self.cache.file(path, meta),
             at: listed.at,
             is_checked: false,
-        }))
+        })))
     }
 
     /// Finds a name that is not known. From an origin with trees one request shows a directory with all that is below it,
@@ -117,7 +117,7 @@ impl MountShared {
             .as_deref()
             .and_then(|listed| self.in_list(listed, path));
         match known {
-            Some(KnownName::Found(found)) => return Ok(found),
+            Some(KnownName::Found(found)) => return Ok(*found),
             Some(KnownName::Missing(_)) => {
                 return Err(Error::NotFound {
                     path: path.to_owned(),

@@ -501,6 +501,7 @@ fn meta(found: &Statx) -> Meta {
         blocks: Some(found.stx_blocks),
         target: None,
         modified,
+        changed: time(&found.stx_ctime),
         mode: u32::from(found.stx_mode) & 0o7777,
         owner: Some((found.stx_uid, found.stx_gid)),
         has_acl: false,

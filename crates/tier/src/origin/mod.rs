@@ -85,6 +85,8 @@ pub struct Meta {
     pub target: Option<Arc<Path>>,
     /// Time of the last write, if the origin reports it.
     pub modified: Option<SystemTime>,
+    /// Time of the last change of the object, its permissions included, if the origin reports it.
+    pub changed: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.
     pub mode: u32,
     /// Its user and group, if the origin reports them.
@@ -114,6 +116,7 @@ impl Meta {
             blocks: None,
             target: None,
             modified: None,
+            changed: None,
             mode: match kind {
                 Kind::Directory => 0o555,
                 _ => 0o444,

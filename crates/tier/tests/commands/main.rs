@@ -18,6 +18,7 @@ mod mount;
 mod mount_attributes;
 mod mount_names;
 mod mount_pins;
+mod mount_posix;
 mod mounted;
 mod ordinary_user;
 mod permissions;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         mount_attributes::trials(),
         mount_names::trials(),
         mount_pins::trials(),
+        mount_posix::trials(),
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),
