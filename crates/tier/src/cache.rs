@@ -1,8 +1,10 @@
 //! [`BlockCache`]: the way of a block from the origin to a reader.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -16,7 +18,7 @@ use crate::deadline;
 use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
-use crate::origin::{Entry, Kind, Meta, Origin, Room};
+use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::policy::{EngineAnswer, Remote};
 use crate::{BlockKey, Error, Settings};
 
@@ -47,6 +49,8 @@ pub struct File {
     path: PathBuf,
     meta: Meta,
     key: ObjectKey,
+    /// Whether the origin has given bytes of it to this process.
+    was_read: Arc<AtomicBool>,
 }
 
 impl File {
@@ -60,6 +64,11 @@ impl File {
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// Returns whether the origin itself has given bytes of it, to this value or a clone: this process may read it.
+    pub(crate) fn was_read(&self) -> bool {
+        self.was_read.load(Ordering::Relaxed)
     }
 
     /// Says whether its version tells this state from all others by now; see [`Meta::keep_from`].
@@ -200,6 +209,49 @@ impl BlockCache {
             .await
     }
 
+    /// Whether one request to the origin shows more than one directory; see [`Origin::has_trees`].
+    pub(crate) fn has_trees(&self) -> bool {
+        self.inner.origin.has_trees()
+    }
+
+    /// Lists a directory and those below it; see [`Origin::tree`]. Always asks the origin.
+    pub(crate) async fn tree(&self, path: &Path) -> Result<Option<Subtree>, Error> {
+        let owned = path.to_owned();
+        let origin = Arc::clone(&self.inner.origin);
+        self.looked(path, async move { origin.tree(&owned).await })
+            .await
+    }
+
+    /// Looks at an object, and lists what is below it; see [`Origin::find`]. Always asks the origin.
+    pub(crate) async fn find(&self, path: &Path) -> Result<(File, Option<Subtree>), Error> {
+        let owned = path.to_owned();
+        let origin = Arc::clone(&self.inner.origin);
+        let look = async move { origin.find(&owned).await };
+        let (meta, tree) = self.looked(path, look).await?;
+        Ok((self.file(path, meta), tree))
+    }
+
+    /// Whether objects of the origin have extended attributes.
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.inner.origin.has_attributes()
+    }
+
+    /// Returns the value of an extended attribute; see [`Origin::attribute`]. Always asks the origin.
+    pub(crate) async fn attribute(&self, of: &File, name: &OsStr) -> Result<Option<Bytes>, Error> {
+        let (file, name) = (of.clone(), name.to_owned());
+        let origin = Arc::clone(&self.inner.origin);
+        let look = async move { origin.attribute(&file.path, &file.meta, &name).await };
+        self.looked(&of.path, look).await
+    }
+
+    /// Returns the names of extended attributes; see [`Origin::attributes`]. Always asks the origin.
+    pub(crate) async fn attributes(&self, of: &File) -> Result<Vec<OsString>, Error> {
+        let file = of.clone();
+        let origin = Arc::clone(&self.inner.origin);
+        let look = async move { origin.attributes(&file.path, &file.meta).await };
+        self.looked(&of.path, look).await
+    }
+
     /// Makes a file from metadata of an earlier look, without a request to the origin.
     #[must_use]
     pub fn file(&self, path: &Path, meta: Meta) -> File {
@@ -214,6 +266,7 @@ impl BlockCache {
             path: path.to_owned(),
             meta,
             key,
+            was_read: Arc::default(),
         }
     }
 
@@ -484,7 +537,10 @@ impl CacheInner {
         let read = read.await;
         let (counters, took) = (&self.counters.origin, begun.elapsed());
         let bytes = match read {
-            Ok(bytes) if length(&bytes) == range.len => bytes,
+            Ok(bytes) if length(&bytes) == range.len => {
+                file.was_read.store(true, Ordering::Relaxed);
+                bytes
+            }
             Ok(_) => {
                 counters.error(took);
                 return Err(Error::Changed {

@@ -75,7 +75,8 @@ pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals}
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
 pub use origin::{
-    Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, Room, S3, Version,
+    Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, Room, S3,
+    Subtree, SubtreeList, Version,
 };
 pub use policy::Started;
 pub use runtime::runtime;

@@ -151,6 +151,13 @@ settings! {
         /// Time for which names and attributes are cached; then they are read from the origin again. 0 reads them each
         /// time
         revalidate: Duration = Duration::from_secs(3600), "TIME|0";
+        /// Time for which a name that the origin does not have is taken for missing, at most --revalidate
+        revalidate_missing: Duration = Duration::from_secs(10), "TIME|0";
+        /// Maximum memory for names and attributes that the kernel has forgotten, and for lists of directories
+        names: Bytes = Bytes(64 << 20), "BYTES";
+        /// Maximum size of a file that is read when it is opened, so that readers keep the state that they opened when the
+        /// file is replaced
+        pin: Bytes = Bytes(128 << 10), "BYTES|0";
         /// Allow access by other users, subject to the permission bits of the origin
         allow_other: bool = false, "";
         /// Number of FUSE worker threads, from 1 to 256
@@ -260,7 +267,9 @@ impl MountOptions {
     /// [`Error::Setting`], of the first that is not kept.
     pub fn check(&self) -> Result<(), Error> {
         let why = format!("{} is not from 1 to 256", self.threads);
-        require("threads", (1..=256).contains(&self.threads), &why)
+        require("threads", (1..=256).contains(&self.threads), &why)?;
+        let why = format!("{} is more than 64 MiB", self.pin);
+        require("pin", self.pin.0 <= crate::LONGEST_READ, &why)
     }
 }
 

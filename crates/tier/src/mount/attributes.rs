@@ -18,6 +18,8 @@ pub(super) struct Owner {
     since: SystemTime,
     /// Whether other users than the mounting one have access.
     allow_other: bool,
+    /// Whether the kernel checks the access control lists of the origin.
+    checks_acls: bool,
 }
 
 impl Owner {
@@ -29,7 +31,21 @@ impl Owner {
             block_size: u32::try_from(block_size).unwrap_or(u32::MAX),
             since: SystemTime::now(),
             allow_other,
+            checks_acls: false,
         }
+    }
+
+    /// From now on the kernel checks access control lists.
+    pub(super) const fn with_acls(self) -> Self {
+        Self {
+            checks_acls: true,
+            ..self
+        }
+    }
+
+    /// Whether other users have access.
+    pub(super) const fn is_shared(self) -> bool {
+        self.allow_other
     }
 
     pub(super) fn attributes(self, number: u64, meta: &Meta) -> FileAttr {
@@ -41,7 +57,7 @@ impl Owner {
             blocks: meta.blocks.unwrap_or(meta.size.div_ceil(512)),
             atime: modified,
             mtime: modified,
-            ctime: modified,
+            ctime: meta.changed.unwrap_or(modified),
             crtime: modified,
             kind: file_type(meta.kind),
             // Never setuid, and writing is never allowed.
@@ -59,10 +75,10 @@ impl Owner {
         }
     }
 
-    /// The permission bits that may be shown. The kernel does not know the access control lists of the origin: where
-    /// there is one, group and others get less than it may give them, and never more.
+    /// The permission bits that may be shown. Where the kernel does not check an access control list of the origin, group
+    /// and others get less than it may give them, and never more.
     const fn allowed(self, meta: &Meta) -> u32 {
-        if self.allow_other && meta.has_acl {
+        if self.allow_other && meta.has_acl && !self.checks_acls {
             0o500
         } else {
             0o555

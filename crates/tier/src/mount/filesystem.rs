@@ -14,18 +14,20 @@ use cachewise_units::ByteRange;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, Request,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Operation;
 use super::attributes::file_type;
+use super::extended;
 use super::inodes::{Content, ROOT};
+use super::lookups::{FoundName, KnownName};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
 use crate::{Entry, Error, ErrorKind, Kind, Meta};
 
-/// For how long a name that the origin does not have is taken for missing, at most: files appear.
-const MISSING: Duration = Duration::from_secs(10);
+/// The handle of an open file whose bytes are held.
+const PINNED: FileHandle = FileHandle(1);
 
 /// Maximum readahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
@@ -64,7 +66,12 @@ fn errno(error: &Error) -> Errno {
         ErrorKind::Deadline => Errno::ETIMEDOUT,
         ErrorKind::Unsupported => Errno::EOPNOTSUPP,
         ErrorKind::Busy => Errno::EBUSY,
-        ErrorKind::Failed => Errno::EIO,
+        ErrorKind::Failed => match error {
+            Error::Origin { source, .. } if source.kind() == io::ErrorKind::InvalidFilename => {
+                Errno::ENAMETOOLONG
+            }
+            _ => Errno::EIO,
+        },
     }
 }
 
@@ -84,6 +91,11 @@ impl fuser::Filesystem for Filesystem {
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
+        // The kernel reads the lists by requests for attributes, and checks each caller by them.
+        let checks_acls = self.0.is_shared()
+            && self.0.cache.has_attributes()
+            && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok();
+        self.0.checks_acls.store(checks_acls, Ordering::Relaxed);
         let unasked = config
             .capabilities()
             .contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
@@ -115,39 +127,25 @@ impl fuser::Filesystem for Filesystem {
             reply.entry(&left, &shared.attributes(&inode), GENERATION);
             return;
         }
-        if let Some((file, listed)) = shared.listed(parent.0, &path, name) {
-            done(shared, false);
-            let left = shared.revalidate.saturating_sub(listed.elapsed());
-            let good_for = match settled(file.meta()) {
-                true => left,
-                false => Duration::ZERO,
-            };
-            let inode = shared.inodes.found(file, listed, false);
-            reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
-            return;
+        match shared.known(&path) {
+            Some(KnownName::Found(found)) => {
+                done(shared, false);
+                return entry(shared, *found, reply);
+            }
+            Some(KnownName::Missing(left)) => {
+                done(shared, false);
+                return missing(shared, left, reply);
+            }
+            None => {}
         }
         self.answer(|shared| async move {
-            let looked = Instant::now();
-            let found = shared.stat(Operation::Lookup, &path).await;
+            let found = shared.find(Operation::Lookup, &path).await;
             let is_error = matches!(&found, Err(error) if error.kind() != ErrorKind::NotFound);
             done(&shared, is_error);
             match found {
-                Ok(file) => {
-                    let is_settled = settled(file.meta());
-                    let inode = shared.inodes.found(file, looked, true);
-                    let good_for = match is_settled {
-                        true => shared.revalidate,
-                        false => Duration::ZERO,
-                    };
-                    reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
-                }
+                Ok(found) => entry(&shared, found, reply),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    // An entry without a number says that there is none, and for how long.
-                    let none = FileAttr {
-                        ino: INodeNo(0),
-                        ..shared.owner.attributes(0, &own_meta(&Bytes::new(), false))
-                    };
-                    reply.entry(&shared.revalidate.min(MISSING), &none, GENERATION);
+                    missing(&shared, shared.missing, reply);
                 }
                 Err(error) => reply.error(errno(&error)),
             }
@@ -191,12 +189,11 @@ impl fuser::Filesystem for Filesystem {
             return;
         };
         self.answer(|shared| async move {
-            let looked = Instant::now();
-            let found = shared.stat(Operation::Getattr, &path).await;
+            let found = shared.find(Operation::Getattr, &path).await;
             done(&shared, found.is_err());
             match found {
-                Ok(file) if file.meta().is_dir() => {
-                    let inode = shared.inodes.found(file, looked, true);
+                Ok(found) if found.file.meta().is_dir() => {
+                    let inode = shared.inodes.found(found.file, found.at, found.is_checked);
                     // The kernel did not get this number, so it sends no FORGET for it.
                     if inode.number != ROOT {
                         shared.inodes.forget(inode.number, 1);
@@ -227,16 +224,113 @@ impl fuser::Filesystem for Filesystem {
         }
     }
 
-    fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn getxattr(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let begun = Instant::now();
+        if !self.0.cache.has_attributes() {
+            // The kernel does not ask again.
+            return reply.error(Errno::ENOSYS);
+        }
+        let Some(inode) = self.0.inodes.get(number.0) else {
+            return reply.error(Errno::ESTALE);
+        };
+        let Some(file) = extended::to_ask(&inode, name) else {
+            let operations = &self.0.operations;
+            operations.answered(Operation::Getxattr, begun, false);
+            return reply.error(Errno::ENODATA);
+        };
+        let name = name.to_owned();
+        self.answer(|shared| async move {
+            let value = shared.attribute(&file, &name).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, value.is_err());
+            match value {
+                Ok(Some(value)) => extended::answer(&value, size, reply),
+                Ok(None) => reply.error(Errno::ENODATA),
+                Err(error) => {
+                    reply.error(errno(&error));
+                    shared.outdated(file.path(), number.0);
+                }
+            }
+        });
+    }
+
+    fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let begun = Instant::now();
+        if !self.0.cache.has_attributes() {
+            return reply.error(Errno::ENOSYS);
+        }
+        let Some(inode) = self.0.inodes.get(number.0) else {
+            return reply.error(Errno::ESTALE);
+        };
+        self.answer(|shared| async move {
+            let names = shared.attribute_names(&inode).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, names.is_err());
+            match names {
+                Ok(names) => extended::answer(&names, size, reply),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn open(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let begun = Instant::now();
         let shared = &self.0;
-        shared.operations.answered(Operation::Open, begun, false);
-        if shared.opens_unasked.load(Ordering::Relaxed) {
+        if !shared.pins.are_used() && shared.opens_unasked.load(Ordering::Relaxed) {
+            shared.operations.answered(Operation::Open, begun, false);
             // It never asks again, and keeps what it has cached.
-            reply.error(Errno::ENOSYS);
-        } else {
-            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            return reply.error(Errno::ENOSYS);
         }
+        let inode = shared.inodes.get(number.0);
+        let small = inode.filter(
+            |inode| matches!(&inode.content, Content::File(file) if shared.pins.takes(file)),
+        );
+        let Some(inode) = small else {
+            shared.operations.answered(Operation::Open, begun, false);
+            return reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        };
+        self.answer(|shared| async move {
+            let Content::File(file) = &inode.content else {
+                return reply.error(Errno::ESTALE);
+            };
+            let pinned = shared.pin(&inode, file).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Open, begun, pinned.is_err());
+            match pinned {
+                Ok(true) => reply.opened(PINNED, FopenFlags::FOPEN_KEEP_CACHE),
+                Ok(false) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+                Err(error) => {
+                    // Where the file has changed, the kernel looks its name up again.
+                    shared.failed(file, number.0, &error);
+                    reply.error(errno(&error));
+                }
+            }
+        });
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        if handle == PINNED
+            && let Some(inode) = self.0.inodes.get(number.0)
+        {
+            inode.pin.release();
+        }
+        reply.ok();
     }
 
     fn read(
@@ -276,18 +370,17 @@ impl fuser::Filesystem for Filesystem {
                 start: offset,
                 len: u64::from(size),
             };
-            let read = match shared.check(&inode, file).await {
-                Ok(()) => shared.cache.get(file, range).await,
-                Err(error) => Err(error),
-            };
+            if let Some(bytes) = inode.pin.bytes() {
+                done(&shared, false);
+                return reply.data(part(&bytes, offset, size));
+            }
+            let read = shared.read(&inode, file, range).await;
             done(&shared, read.is_err());
             match read {
                 Ok(bytes) => reply.data(&bytes),
                 Err(error) => {
                     reply.error(errno(&error));
-                    if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) {
-                        shared.outdated(file.path(), number.0);
-                    }
+                    shared.failed(file, number.0, &error);
                 }
             }
         });
@@ -416,8 +509,30 @@ impl fuser::Filesystem for Filesystem {
     }
 }
 
+/// Answers with an object of the origin.
+fn entry(shared: &MountShared, found: FoundName, reply: ReplyEntry) {
+    let good_for = match settled(found.file.meta()) {
+        true => shared.revalidate.saturating_sub(found.at.elapsed()),
+        false => Duration::ZERO,
+    };
+    let inode = shared.inodes.found(found.file, found.at, found.is_checked);
+    reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
+}
+
+/// Answers that there is no object of that name, for a time.
+fn missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
+    // An entry without a number says so.
+    let none = FileAttr {
+        ino: INodeNo(0),
+        ..shared
+            .owner()
+            .attributes(0, &own_meta(&Bytes::new(), false))
+    };
+    reply.entry(&good_for, &none, GENERATION);
+}
+
 /// Returns whether a later write would give the object another version.
-fn settled(meta: &Meta) -> bool {
+pub(super) fn settled(meta: &Meta) -> bool {
     let now = std::time::SystemTime::now();
     meta.kind != Kind::File || meta.keep_from.is_none_or(|from| now >= from)
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use twox_hash::XxHash3_64;
 
+use super::pins::Pin;
 use crate::{Entry, File, Kind};
 
 /// The first of the numbers that no origin gives: file systems count from 1, and [`crate::Directory`] makes its own
@@ -30,6 +31,8 @@ pub(super) struct Inode {
     pub content: Content,
     /// Set once the origin has answered for this object itself: a list does not show who may read it.
     pub checked: OnceCell<()>,
+    /// Its bytes, while it is open and small.
+    pub pin: Pin,
 }
 
 #[derive(Debug)]
@@ -50,7 +53,6 @@ pub(super) enum Content {
 pub(super) struct KnownDirectory {
     pub file: File,
     pub looked: Instant,
-    pub list: Option<(Arc<Vec<Entry>>, Instant)>,
 }
 
 #[derive(Debug)]
@@ -110,11 +112,7 @@ impl Inodes {
                     if file.meta().is_dir() && path == file.path() =>
                 {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Another look at a directory that has changed: its old list is not its list.
-                    if known.file.meta() != file.meta() {
-                        known.list = None;
-                        known.file = file.clone();
-                    }
+                    known.file = file.clone();
                     known.looked = at;
                     true
                 }
@@ -131,11 +129,7 @@ impl Inodes {
                 false => Content::File(file),
                 true => Content::Directory {
                     path: file.path().to_owned(),
-                    known: Mutex::new(KnownDirectory {
-                        file,
-                        looked: at,
-                        list: None,
-                    }),
+                    known: Mutex::new(KnownDirectory { file, looked: at }),
                 },
             };
             let number = match path.as_os_str().is_empty() {
@@ -269,6 +263,7 @@ impl InodeTable {
             number,
             content,
             checked: OnceCell::new(),
+            pin: Pin::default(),
         });
         let held = KnownInode {
             inode: Arc::clone(&inode),

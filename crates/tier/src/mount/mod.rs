@@ -2,12 +2,12 @@
 //!
 //! A mount asks the origin for a name at its first lookup, and again when
 //! [`MountOptions::revalidate`] has passed. It asks the engine only for reads; opening a file sends
-//! no request. Each state of a file has an inode of its own. A reader that has a file open
+//! no request, but for one of at most [`MountOptions::pin`], which is read then. Each state of a file has an inode of its own. A reader that has a file open
 //! continues to read the state that it opened, or gets ESTALE if those bytes are gone; a later open
 //! gets the new state. Pages of two states never mix, so the kernel's cached pages of a file stay
 //! valid without limit.
 //!
-//! It is *not* a network file system: there are no locks, no extended attributes, and no writes.
+//! It is *not* a network file system: there are no locks and no writes.
 //!
 //! # Kernel
 //! FUSE 7.31 (Linux 5.4). After the first open, the kernel opens files without a request (Linux
@@ -18,15 +18,22 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
+//! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
+//! - `pins`: small files that are read when they are opened
+//! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
 //! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
 //! - `error`: [`MountError`]
 
 mod attributes;
 mod error;
+mod extended;
 mod filesystem;
 mod inodes;
+mod lookups;
+mod names;
 mod operations;
+mod pins;
 mod point;
 mod report;
 mod shared;
@@ -89,6 +96,7 @@ impl Mount {
             session.spawn()
         })
         .map_err(|source| MountError::mount(&directory, source))?;
+        shared.begin();
         Ok(Self {
             session: Some(session),
             directory,

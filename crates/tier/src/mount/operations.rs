@@ -17,6 +17,8 @@ pub enum Operation {
     Getattr,
     /// Reads the target of a link.
     Readlink,
+    /// Reads an extended attribute, or lists them.
+    Getxattr,
     /// A file is opened; asked once, and then no more.
     Open,
     /// A directory is opened: its list.
@@ -27,10 +29,11 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Lookup,
         Self::Getattr,
         Self::Readlink,
+        Self::Getxattr,
         Self::Open,
         Self::Opendir,
         Self::Read,
@@ -43,6 +46,7 @@ impl Operation {
             Self::Lookup => "lookup",
             Self::Getattr => "getattr",
             Self::Readlink => "readlink",
+            Self::Getxattr => "getxattr",
             Self::Open => "open",
             Self::Opendir => "opendir",
             Self::Read => "read",

@@ -3,32 +3,41 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cachewise_units::ByteRange;
 use fuser::{FileAttr, INodeNo, Notifier};
 use tokio::runtime::Handle;
 
 use super::MountOptions;
 use super::attributes::Owner;
 use super::inodes::{Content, Inode, Inodes, ROOT};
+use super::names::Names;
 use super::operations::{Operation, Operations};
+use super::pins::Pins;
 use super::report::{MountReport, REPORT};
-use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
+use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
 
 /// The state that all threads share.
 pub(super) struct MountShared {
     pub(super) cache: BlockCache,
     pub(super) runtime: Handle,
     pub(super) inodes: Inodes,
+    pub(super) names: Names,
+    pub(super) pins: Arc<Pins>,
     pub(super) operations: Operations,
-    pub(super) owner: Owner,
+    owner: Owner,
+    /// Whether the kernel checks access control lists.
+    pub(super) checks_acls: AtomicBool,
     name: String,
     directory: PathBuf,
     began: Instant,
     pub(super) revalidate: Duration,
+    /// Time for which a name is taken for missing.
+    pub(super) missing: Duration,
     /// Lists of directories that are open.
     lists: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     pub(super) next_handle: AtomicU64,
@@ -45,16 +54,21 @@ impl MountShared {
         options: &MountOptions,
     ) -> Self {
         let block_size = cache.settings().block.0;
+        let memory = cache.settings().memory.0;
         Self {
             cache,
             runtime,
             inodes: Inodes::new(),
+            names: Names::new(options.names),
+            pins: Pins::new(options.pin.0, memory),
             operations: Operations::new(),
             owner: Owner::this(block_size, options.allow_other),
+            checks_acls: AtomicBool::new(false),
             name: options.name.clone(),
             directory: directory.to_owned(),
             began: Instant::now(),
             revalidate: options.revalidate,
+            missing: options.revalidate_missing.min(options.revalidate),
             lists: Mutex::new(HashMap::new()),
             next_handle: AtomicU64::new(1),
             opens_unasked: AtomicBool::new(false),
@@ -78,18 +92,31 @@ impl MountShared {
         }
     }
 
+    /// Whether other users than the mounting one have access.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.owner.is_shared()
+    }
+
+    /// Returns what decides the attributes of all objects.
+    pub(super) fn owner(&self) -> Owner {
+        match self.checks_acls.load(Ordering::Relaxed) {
+            true => self.owner.with_acls(),
+            false => self.owner,
+        }
+    }
+
     pub(super) fn attributes(&self, inode: &Inode) -> FileAttr {
         match &inode.content {
-            Content::File(file) => self.owner.attributes(inode.number, file.meta()),
+            Content::File(file) => self.owner().attributes(inode.number, file.meta()),
             Content::Directory { known, .. } => {
                 let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                self.owner.attributes(inode.number, known.file.meta())
+                self.owner().attributes(inode.number, known.file.meta())
             }
             Content::Own {
                 bytes,
                 is_directory,
             } => self
-                .owner
+                .owner()
                 .attributes(inode.number, &own_meta(bytes, *is_directory)),
         }
     }
@@ -128,19 +155,22 @@ impl MountShared {
         }
     }
 
+    /// Notes an error of a read: names of a state that is gone are looked up again.
+    pub(super) fn failed(self: &Arc<Self>, file: &File, number: u64, error: &Error) {
+        if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) {
+            self.outdated(file.path(), number);
+        }
+    }
+
     /// The object has changed, and this number is outdated: makes the next lookup of its name ask
     /// the origin.
     pub(super) fn outdated(self: &Arc<Self>, path: &Path, number: u64) {
         if !self.inodes.outdated(path, number) {
             return;
         }
+        self.names.outdated(path);
         let name = path.file_name().map(OsStr::to_owned);
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
-        let listed = parent.and_then(|parent| self.inodes.get(parent));
-        if let Some(Content::Directory { known, .. }) = listed.as_ref().map(|inode| &inode.content)
-        {
-            known.lock().unwrap_or_else(PoisonError::into_inner).list = None;
-        }
         let (Some(name), Some(parent)) = (name, parent) else {
             return;
         };
@@ -154,25 +184,24 @@ impl MountShared {
         });
     }
 
-    /// The state that an object has by the list of its directory, and the time of that list, if it is recent and has
-    /// metadata.
-    pub(super) fn listed(&self, parent: u64, path: &Path, name: &OsStr) -> Option<(File, Instant)> {
-        let parent = self.inodes.get(parent)?;
-        let Content::Directory { known, .. } = &parent.content else {
-            return None;
-        };
-        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (list, looked) = known.list.as_ref()?;
-        if looked.elapsed() >= self.revalidate {
-            return None;
+    /// Reads from a file. Of one that only a list has shown, the origin has to let this process read it, cached or not.
+    pub(super) async fn read(
+        &self,
+        inode: &Inode,
+        file: &File,
+        range: ByteRange,
+    ) -> Result<Bytes, Error> {
+        let bytes = self.cache.get(file, range).await?;
+        if inode.checked.get().is_none() && file.was_read() {
+            // Set meanwhile is as good.
+            let _ = inode.checked.set(());
         }
-        let at = list.binary_search_by(|entry| entry.name.as_os_str().cmp(name));
-        let meta = list.get(at.ok()?)?.meta.as_deref()?.clone();
-        Some((self.cache.file(path, meta), *looked))
+        self.check(inode, file).await?;
+        Ok(bytes)
     }
 
     /// Asks the origin whether this process may read a file that only a list has shown.
-    pub(super) async fn check(&self, inode: &Inode, file: &File) -> Result<(), Error> {
+    async fn check(&self, inode: &Inode, file: &File) -> Result<(), Error> {
         let checked = inode.checked.get_or_try_init(|| async {
             let found = self.stat(Operation::Read, file.path()).await?;
             let (now, then) = (found.meta(), file.meta());
@@ -190,30 +219,6 @@ impl MountShared {
     pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
         self.operations.asks_origin(operation);
         self.cache.look(path).await
-    }
-
-    /// Returns the list of a directory, from the origin if the cached one has expired.
-    pub(super) async fn list(&self, number: u64, path: &Path) -> Result<Arc<Vec<Entry>>, Error> {
-        let inode = self.inodes.get(number);
-        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
-            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((list, looked)) = &known.list
-                && looked.elapsed() < self.revalidate
-            {
-                return Ok(Arc::clone(list));
-            }
-        }
-        self.operations.asks_origin(Operation::Opendir);
-        let looked = Instant::now();
-        let mut list = self.cache.list(path).await?;
-        // Looked up by name.
-        list.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        let list = Arc::new(list);
-        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.list = Some((Arc::clone(&list), looked));
-        }
-        Ok(list)
     }
 }
 

@@ -1,6 +1,8 @@
 //! [`Directory`]: an origin that is a directory, be it of a disk, of NFS or of FUSE.
 
-use std::ffi::OsString;
+mod attributes;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -179,6 +181,29 @@ impl Origin for Directory {
 
     fn room(&self) -> BoxFuture<'_, Result<Option<Room>, Error>> {
         self.blocking(Path::new(""), |inner, _| inner.room().map(Some))
+    }
+
+    fn has_attributes(&self) -> bool {
+        true
+    }
+
+    fn attribute<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        name: &'a OsStr,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        let (meta, name) = (meta.clone(), name.to_owned());
+        self.blocking(path, move |inner, path| inner.attribute(path, &meta, &name))
+    }
+
+    fn attributes<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+    ) -> BoxFuture<'a, Result<Vec<OsString>, Error>> {
+        let meta = meta.clone();
+        self.blocking(path, move |inner, path| inner.attributes(path, &meta))
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
@@ -476,6 +501,7 @@ fn meta(found: &Statx) -> Meta {
         blocks: Some(found.stx_blocks),
         target: None,
         modified,
+        changed: time(&found.stx_ctime),
         mode: u32::from(found.stx_mode) & 0o7777,
         owner: Some((found.stx_uid, found.stx_gid)),
         has_acl: false,

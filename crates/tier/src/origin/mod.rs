@@ -6,7 +6,9 @@ mod http;
 mod machine;
 mod network;
 mod s3;
+mod subtree;
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ pub use directory::{Directory, DirectoryOptions};
 pub use http::Http;
 pub use network::NetworkOptions;
 pub use s3::S3;
+pub use subtree::{Subtree, SubtreeList};
 
 use crate::Error;
 
@@ -82,6 +85,8 @@ pub struct Meta {
     pub target: Option<Arc<Path>>,
     /// Time of the last write, if the origin reports it.
     pub modified: Option<SystemTime>,
+    /// Time of the last change of the object, its permissions included, if the origin reports it.
+    pub changed: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.
     pub mode: u32,
     /// Its user and group, if the origin reports them.
@@ -111,6 +116,7 @@ impl Meta {
             blocks: None,
             target: None,
             modified: None,
+            changed: None,
             mode: match kind {
                 Kind::Directory => 0o555,
                 _ => 0o444,
@@ -220,6 +226,60 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`Self::stat`], and [`Error::NotListed`] of an origin without lists.
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
+
+    /// Whether [`Self::tree`] shows more than [`Self::list`].
+    fn has_trees(&self) -> bool {
+        false
+    }
+
+    /// Lists a directory and those below it in one request, as far as one request goes. `None` from an origin that
+    /// cannot; the default.
+    ///
+    /// # Errors
+    /// The errors of [`Self::list`].
+    fn tree<'a>(&'a self, _path: &'a Path) -> BoxFuture<'a, Result<Option<Subtree>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Looks at an object as [`Self::look`] does, with [`Self::tree`] at the same time: if the object is a directory, what
+    /// is below it is found too. The default only looks.
+    ///
+    /// # Errors
+    /// The errors of [`Self::stat`].
+    fn find<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(Meta, Option<Subtree>), Error>> {
+        Box::pin(async move { Ok((self.look(path).await?, None)) })
+    }
+
+    /// Whether its objects have extended attributes.
+    fn has_attributes(&self) -> bool {
+        false
+    }
+
+    /// Returns the value of an extended attribute of an object in the state that `meta` describes; of a directory the
+    /// present value. `None` if it has no such attribute; the default.
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    fn attribute<'a>(
+        &'a self,
+        _path: &'a Path,
+        _meta: &'a Meta,
+        _name: &'a OsStr,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the names of the extended attributes of an object; see [`Self::attribute`].
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    fn attributes<'a>(
+        &'a self,
+        _path: &'a Path,
+        _meta: &'a Meta,
+    ) -> BoxFuture<'a, Result<Vec<OsString>, Error>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Reads exactly `range`, which lies within `meta.size`, of the state that `meta` describes.
     ///

@@ -15,12 +15,17 @@ mod growing;
 mod http_origin;
 mod identity;
 mod mount;
+mod mount_attributes;
 mod mount_names;
+mod mount_pins;
+mod mount_posix;
 mod mounted;
 mod ordinary_user;
 mod packaged;
 mod permissions;
 mod reader;
+mod recorder;
+mod s3_names;
 mod s3_origin;
 mod s3_server;
 mod settings;
@@ -38,8 +43,12 @@ fn main() -> ExitCode {
         files::trials(),
         http_origin::trials(),
         s3_origin::trials(),
+        s3_names::trials(),
         mount::trials(),
+        mount_attributes::trials(),
         mount_names::trials(),
+        mount_pins::trials(),
+        mount_posix::trials(),
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),

@@ -91,7 +91,7 @@ fn lookup_and_open() {
     let origin = origin(&scratch, files, 10_000);
     let (_servers, document) = start_servers(&["--nodes", "3"]);
     let engine = document["engine"].as_str().expect("an address");
-    let mounted = Mounted::new(&scratch, &origin, &["--engine", engine]);
+    let mounted = Mounted::new(&scratch, &origin, &["--engine", engine, "--pin", "0"]);
     let all = || {
         for number in 0..files {
             let path = mounted.path(&format!("f/{number}"));

@@ -91,7 +91,7 @@ fn find_sees_the_same() {
     let origin = tree(&scratch);
     let mounted = Mounted::new(&scratch, &origin, &[]);
     // Path, target, links, blocks, user, group, inode; of what is not a directory also its size.
-    let numbers = "%P|%l|%n|%b|%U|%G|%i|%T@\n";
+    let numbers = "%P|%l|%n|%b|%U|%G|%i|%T@|%C@\n";
     assert_eq!(
         found(&mounted.directory, numbers),
         found(&origin, numbers),

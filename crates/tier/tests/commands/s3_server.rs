@@ -14,7 +14,7 @@ const MOTO: &str = "moto[s3,server]>=5,<6";
 pub const PAGE: usize = 100;
 
 /// Makes a bucket with the files of a directory below a prefix, and a user; from then on the server looks at
-/// signatures. Prints the user's keys. Arguments: the server, the directory, how many small objects more.
+/// signatures. Prints the user's keys. Arguments: the server, the directory, how many small objects more, the size of pages.
 const SET_UP: &str = "
 import boto3, json, os, sys, urllib.request
 url, root, many = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -33,7 +33,8 @@ for directory, _, names in os.walk(root):
 s3.put_object(Bucket='bucket', Key='some data/marked/', Body=b'')
 for number in range(many):
     s3.put_object(Bucket='bucket', Key='many/%d' % number, Body=b'x')
-assert not many or s3.list_objects_v2(Bucket='bucket', Prefix='many/')['IsTruncated'], 'a list of one page'
+is_cut = s3.list_objects_v2(Bucket='bucket', Prefix='many/')['IsTruncated']
+assert is_cut == (many > int(sys.argv[4])), 'pages of another size'
 text = {'Content-Type': 'text/plain'}
 urllib.request.urlopen(urllib.request.Request(url + '/moto-api/reset-auth', b'0', text, method='POST'))
 print(key['AccessKeyId'], key['SecretAccessKey'])
@@ -84,6 +85,11 @@ fn environment() -> Result<PathBuf, String> {
 impl Bucket {
     /// Starts a server, and brings the files of a directory to it; none, and it is said why, where that cannot be.
     pub fn start(what: &str, files: &Path, many: usize) -> Option<Bucket> {
+        Bucket::with_pages(what, files, many, PAGE)
+    }
+
+    /// Starts a server with pages of another size.
+    pub fn with_pages(what: &str, files: &Path, many: usize, page: usize) -> Option<Bucket> {
         let python = match environment() {
             Ok(python) => python,
             Err(why) => {
@@ -102,7 +108,7 @@ impl Bucket {
                     "-p",
                     &port.to_string(),
                 ])
-                .env("MOTO_S3_DEFAULT_MAX_KEYS", PAGE.to_string())
+                .env("MOTO_S3_DEFAULT_MAX_KEYS", page.to_string())
                 .env_remove("INITIAL_NO_AUTH_ACTION_COUNT");
             command
         })?;
@@ -110,7 +116,8 @@ impl Bucket {
         set_up
             .args(["-c", SET_UP, &server.url("")])
             .arg(files)
-            .arg(many.to_string());
+            .arg(many.to_string())
+            .arg(page.to_string());
         let keys = run(&mut set_up).unwrap_or_else(|why| panic!("the bucket is made: {why}"));
         let (id, secret) = keys.trim().split_once(' ').expect("two words");
         Some(Bucket {
@@ -119,6 +126,11 @@ impl Bucket {
             id: id.to_owned(),
             secret: secret.to_owned(),
         })
+    }
+
+    /// The port of its server.
+    pub fn port(&self) -> u16 {
+        self.server.port
     }
 
     /// Returns the environment with credentials and endpoint.

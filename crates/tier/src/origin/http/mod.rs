@@ -272,7 +272,16 @@ impl OnNetwork for Http {
             why: "it does not speak WebDAV, and plain HTTP has no lists",
         };
         match self.properties(path, "list", "1").await? {
-            Some(listed) if listed.is_collection => Ok(listed.entries),
+            Some(listed) if listed.is_collection => {
+                let mut entries = listed.entries;
+                for entry in &mut entries {
+                    if entry.kind == Kind::Directory {
+                        // There is no more to be known of a directory.
+                        entry.meta = Some(Box::new(directory(&path.join(&entry.name))));
+                    }
+                }
+                Ok(entries)
+            }
             Some(_) => Err(Error::of_origin(
                 path,
                 "list",

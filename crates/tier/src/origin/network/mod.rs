@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 pub(super) use client::{Client, HttpReply, Request, Want};
 pub(super) use state::ObjectState;
 
-use super::{Entry, Kind, Meta, Origin, Version};
+use super::{Entry, Kind, Meta, Origin, Subtree, Version};
 use crate::Error;
 use crate::remote::Secret;
 
@@ -65,6 +65,24 @@ pub(super) trait OnNetwork: Send + Sync + fmt::Debug {
     /// As [`Origin::list`].
     fn list(&self, path: &Path) -> impl Future<Output = Result<Vec<Entry>, Error>> + Send;
 
+    /// As [`Origin::has_trees`].
+    fn has_trees(&self) -> bool {
+        false
+    }
+
+    /// As [`Origin::tree`].
+    fn tree(&self, _path: &Path) -> impl Future<Output = Result<Option<Subtree>, Error>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// As [`Origin::find`].
+    fn find(
+        &self,
+        path: &Path,
+    ) -> impl Future<Output = Result<(Meta, Option<Subtree>), Error>> + Send {
+        async move { Ok((self.stat(path).await?, None)) }
+    }
+
     /// As [`Origin::read`].
     fn read(
         &self,
@@ -90,6 +108,18 @@ impl<T: OnNetwork> Origin for T {
 
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
         Box::pin(within(self, path, OnNetwork::list(self, path)))
+    }
+
+    fn has_trees(&self) -> bool {
+        OnNetwork::has_trees(self)
+    }
+
+    fn tree<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Option<Subtree>, Error>> {
+        Box::pin(within(self, path, OnNetwork::tree(self, path)))
+    }
+
+    fn find<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(Meta, Option<Subtree>), Error>> {
+        Box::pin(within(self, path, OnNetwork::find(self, path)))
     }
 
     fn read<'a>(

@@ -2,6 +2,7 @@
 
 mod service;
 mod set_up;
+mod tree;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -22,8 +23,11 @@ use reqwest::StatusCode;
 
 use self::service::Refused;
 use super::network::{NetworkOptions, ObjectState, OnNetwork, directory};
-use super::{Entry, Kind, Meta, checked};
+use super::{Entry, Kind, Meta, Subtree, checked};
 use crate::Error;
+
+/// The operation of a look at an object, in errors.
+const STAT: &str = "stat";
 
 /// How many entries a directory may have.
 const MOST_ENTRIES: usize = 1_000_000;
@@ -41,7 +45,7 @@ const STEP: Duration = Duration::from_secs(2);
 ///
 /// # Cost
 /// `stat` of an object and a read are one request each, `stat` of a directory two; a list takes one
-/// for each 1,000 entries.
+/// for each 1,000 entries. [`Origin::tree`](super::Origin::tree) is one request for 1,000 keys, however deep.
 pub struct S3 {
     store: AmazonS3,
     /// The prefix of all keys; empty, or with a slash at its end.
@@ -117,6 +121,37 @@ impl S3 {
     }
 }
 
+impl S3 {
+    /// Looks at an object, and not at a directory of its name.
+    async fn object(&self, path: &Path) -> Result<Meta, Error> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        let found = self.store.get_opts(&self.key(path)?, options).await;
+        match found.map_err(|error| failed(path, STAT, &error)) {
+            Ok(found) => meta(path, &found.meta),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns a directory, if there is any key below it.
+    async fn directory(&self, path: &Path) -> Result<Meta, Error> {
+        let one = PaginatedListOptions {
+            max_keys: Some(1),
+            ..PaginatedListOptions::default()
+        };
+        let below = self.below(path)?;
+        let page = self.page(path, STAT, &below, one).await?.result;
+        match page.objects.is_empty() && page.common_prefixes.is_empty() {
+            true => Err(Error::NotFound {
+                path: path.to_owned(),
+            }),
+            false => Ok(directory(path)),
+        }
+    }
+}
+
 impl OnNetwork for S3 {
     fn identity(&self) -> &str {
         &self.identity
@@ -142,34 +177,25 @@ impl OnNetwork for S3 {
     }
 
     async fn stat(&self, path: &Path) -> Result<Meta, Error> {
-        const STAT: &str = "stat";
         if path.as_os_str().is_empty() {
             return Ok(directory(path));
         }
-        let key = self.key(path)?;
-        let options = GetOptions {
-            head: true,
-            ..GetOptions::default()
-        };
-        let found = self.store.get_opts(&key, options).await;
-        match found.map_err(|error| failed(path, STAT, &error)) {
-            Ok(found) => meta(path, &found.meta),
-            Err(Error::NotFound { .. }) => {
-                let one = PaginatedListOptions {
-                    max_keys: Some(1),
-                    ..PaginatedListOptions::default()
-                };
-                let below = self.below(path)?;
-                let page = self.page(path, STAT, &below, one).await?.result;
-                match page.objects.is_empty() && page.common_prefixes.is_empty() {
-                    true => Err(Error::NotFound {
-                        path: path.to_owned(),
-                    }),
-                    false => Ok(directory(path)),
-                }
-            }
-            Err(error) => Err(error),
+        match self.object(path).await {
+            Err(Error::NotFound { .. }) => self.directory(path).await,
+            found => found,
         }
+    }
+
+    fn has_trees(&self) -> bool {
+        true
+    }
+
+    async fn tree(&self, path: &Path) -> Result<Option<Subtree>, Error> {
+        self.subtree(path).await.map(Some)
+    }
+
+    async fn find(&self, path: &Path) -> Result<(Meta, Option<Subtree>), Error> {
+        self.object_or_subtree(path).await
     }
 
     async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {

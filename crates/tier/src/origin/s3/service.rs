@@ -4,6 +4,7 @@
 use std::io;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use cachewise_units::ByteRange;
 use object_store::ClientOptions;
 use object_store::client::{
@@ -59,6 +60,9 @@ impl HttpService for Service {
         if url.scheme() != "https" && !self.allows_http {
             return Err(wrong("not encrypted, and AWS_ALLOW_HTTP is not true"));
         }
+        let is_tree = url
+            .query()
+            .is_some_and(|query| query.contains("list-type=2") && !query.contains("delimiter="));
         let want = match parts.method {
             Method::HEAD => Want::Nothing,
             _ => match range(&parts.headers) {
@@ -90,10 +94,28 @@ impl HttpService for Service {
             };
             return Err(HttpError::new(HttpErrorKind::Unknown, refused));
         }
-        let mut response = HttpResponse::new(reply.body.into());
+        let body = match is_tree {
+            true => with_directories(&reply.body),
+            false => reply.body,
+        };
+        let mut response = HttpResponse::new(body.into());
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
         Ok(response)
+    }
+}
+
+/// The name of an entry that stands for its directory, in lists without a delimiter: the client takes a key that ends
+/// with a slash for a file. It begins with the lowest letter that names may have, to keep the order of keys.
+pub(super) const ITSELF: &str = " cachewise 5c1f7a52-0d0b-4c5e-9a4e-2f6a8f0c7d11";
+
+/// Gives an entry to each directory that has a key of its own, which ends with a slash.
+fn with_directories(list: &Bytes) -> Bytes {
+    const END: &str = "/</Key>";
+    match std::str::from_utf8(list) {
+        Ok(text) if text.contains(END) => text.replace(END, &format!("/{ITSELF}</Key>")).into(),
+        // A list is text.
+        _ => list.clone(),
     }
 }
 
