@@ -18,7 +18,7 @@ use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room};
 use crate::policy::{EngineAnswer, Remote};
-use crate::{BlockKey, Error, Settings};
+use crate::{BlockKey, EngineKey, Error, Settings};
 
 /// The longest range that one read may have.
 pub const LONGEST_READ: u64 = 64 << 20;
@@ -99,8 +99,11 @@ impl BlockCache {
     /// # Errors
     /// [`Error::Setting`], [`Error::Locked`], [`Error::Directory`], and [`Error::Engine`] where an
     /// engine can never work as it is set up.
-    pub async fn open(settings: Settings, origin: Arc<dyn Origin>) -> Result<Self, Error> {
+    pub async fn open(mut settings: Settings, origin: Arc<dyn Origin>) -> Result<Self, Error> {
         settings.check()?;
+        if let (None, Some(file)) = (&settings.engine_key, &settings.engine_key_file) {
+            settings.engine_key = Some(EngineKey::from_file(file)?);
+        }
         let local = Foyer::open(&settings).await?;
         let remote = match &settings.engine {
             Some(engine) => Some(Remote::open(engine, &settings).await?),
@@ -440,7 +443,7 @@ impl CacheInner {
         if let Some(remote) = &self.remote {
             let begun = Instant::now();
             let found = match remote.get(&key).await {
-                // A process that can write to the engine can also forge a checksum.
+                // A process that can write to an engine of plain blocks can also forge a checksum.
                 EngineAnswer::Hit(block)
                     if length(block.bytes()) != self.range(file, number).len =>
                 {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use cachewise_units::Bytes;
 
-use crate::Error;
 use crate::remote::EngineSettings;
 use crate::setting_value::SettingValue;
+use crate::{EngineKey, Error};
 
 /// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
 #[derive(Debug)]
@@ -94,6 +94,10 @@ settings! {
         engine_user: Option<String> = None, "NAME";
         /// File with the password of the servers in its first line
         engine_password_file: Option<PathBuf> = None, "FILE";
+        /// File with a secret key: blocks on the servers are encrypted and authenticated under it, and their names reveal
+        /// nothing. 32 bytes, or as text 64 hexadecimal digits or base64, readable by this user only. Machines with the
+        /// same key share blocks [default: blocks are plain text]
+        engine_key_file: Option<PathBuf> = None, "FILE";
         /// PEM file of the certificate authorities to trust [default: those of the system]
         engine_ca: Option<PathBuf> = None, "FILE";
         /// Name to expect in the certificates of the servers [default: the host of each address]
@@ -121,6 +125,9 @@ settings! {
         /// Time limit for each read; a read that exceeds it fails
         read_deadline: Duration = Duration::from_secs(10), "TIME";
     } also {
+        /// The key that [`Settings::engine_key_file`] contains; [`crate::BlockCache::open`] reads the file if this is
+        /// `None`.
+        engine_key: Option<EngineKey> = None;
         /// Maximum bytes that wait to be written to the disk; `None` is a quarter of it, from 64 MiB to 256 MiB. Blocks
         /// beyond it are not kept on disk, and are counted as dropped. In a burst it takes up to three times this
         /// memory. A queue beyond [`Settings::memory`] is limited to 64 MiB.

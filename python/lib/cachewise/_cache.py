@@ -55,6 +55,7 @@ class BlockCache:
         engine: str | None = None,
         engine_user: str | None = None,
         engine_password_file: Path | None = None,
+        engine_key_file: Path | None = None,
         engine_ca: Path | None = None,
         engine_name: str | None = None,
         identity: str | None = None,

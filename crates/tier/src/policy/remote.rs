@@ -19,6 +19,7 @@ use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
 use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
+use crate::seal::BlockForm;
 use crate::{BlockKey, Error, Settings};
 
 /// The engine's answer to a request for a block.
@@ -80,6 +81,7 @@ impl Remote {
                 engine,
                 settings: policy.clone(),
                 hedge: HedgeTime::new(policy),
+                form: BlockForm::new(policy),
             }),
             nodes: RwLock::default(),
             budget: Budget::new(policy),
@@ -181,7 +183,8 @@ impl Remote {
     /// Returns the nodes to ask, best first.
     fn candidates(&self, key: &BlockKey) -> std::vec::IntoIter<Arc<Node>> {
         let mut route = Vec::with_capacity(4);
-        self.asker.engine.route(key, &mut route);
+        let name = self.asker.form.name(key);
+        self.asker.engine.route(&name, &mut route);
         let nodes: Vec<Arc<Node>> = route.into_iter().map(|id| self.node(id)).collect();
         nodes.into_iter()
     }
@@ -254,7 +257,12 @@ impl Remote {
         let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
         let within = self.fills_within();
         tokio::spawn(async move {
-            match timeout(within, asker.engine.put(node.id, &key, &block)).await {
+            let name = asker.form.name(&key);
+            let Some(stored) = asker.form.store(&key, &block) else {
+                counts.dropped_fills.one();
+                return;
+            };
+            match timeout(within, asker.engine.put(node.id, &name, &stored)).await {
                 Ok(Ok(())) => counts.fills.one(),
                 Ok(Err(_)) => counts.dropped_fills.one(),
                 Err(_) => {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{EngineAnswer, Remote, Started};
 use crate::Settings;
-use crate::block::Block;
+use crate::block::{Block, StoredBlock};
 use crate::counters::{BreakerState, Totals};
 use crate::remote::{NodeId, RemoteEngine, RemoteError};
 use crate::{BlockKey, NodeRow};
@@ -121,7 +121,7 @@ impl RemoteEngine for Told {
         &'a self,
         node: NodeId,
         _: &'a BlockKey,
-        _: &'a Block,
+        _: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         self.brought.lock().expect("unpoisoned").push(node.0);
         let does = self.does.lock().expect("unpoisoned")[&node.0];
@@ -443,7 +443,7 @@ async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
             &'a self,
             _: NodeId,
             _: &'a BlockKey,
-            _: &'a Block,
+            _: &'a StoredBlock,
         ) -> BoxFuture<'a, Result<(), RemoteError>> {
             Box::pin(std::future::ready(Ok(())))
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::policy::Started;
-use crate::{Block, BlockKey};
+use crate::{BlockKey, StoredBlock};
 
 /// The number of a node of an engine. A number is assigned once and stays with the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Refreshes the topology in the background, after a node failed to answer.

@@ -16,7 +16,7 @@ use twox_hash::XxHash3_64;
 
 use super::wire::{Dialer, Nodes, Pool, Protocol};
 use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::{BlockKey, Error, Settings};
 
@@ -40,7 +40,7 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     fn put<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Returns what to do about a refusal after which waiting does not help.
@@ -149,7 +149,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
     }

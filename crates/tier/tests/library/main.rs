@@ -9,6 +9,7 @@ mod local_disk;
 mod network_origin;
 mod redis_cluster;
 mod scale;
+mod sealed;
 mod single_nodes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -12,7 +12,7 @@ use super::rendezvous::Speaks;
 use super::wire::{Connection, Frame, Pool, Protocol, exchange};
 use super::{EngineSettings, RemoteError};
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 
 /// How memcached nodes are spoken to.
@@ -75,15 +75,15 @@ impl Speaks for Memcached {
     fn put<'a>(
         pool: &'a Arc<Pool<Self>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let mut head = format!("ms cw:{key} {}\r\n", block.sealed_len()).into_bytes();
-            head.extend_from_slice(block.header());
+            let mut head = format!("ms cw:{key} {}\r\n", block.total_len()).into_bytes();
+            head.extend_from_slice(block.head());
             let head = Bytes::from(head);
             let command = || {
                 head.clone()
-                    .chain(block.bytes().clone())
+                    .chain(block.body().clone())
                     .chain(Bytes::from_static(b"\r\n"))
             };
             match exchange(pool, command, 0, 0, None).await? {

@@ -12,7 +12,7 @@ use super::protocol::{self, Before, Redis, code_of, name_of};
 use super::resp::RespReply;
 use super::slot;
 use super::topology::{self, Redirect, SlotMap};
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{self, Dialer, Nodes};
 use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
@@ -393,7 +393,7 @@ impl RemoteEngine for RedisCluster {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
             let name = name_of(key);

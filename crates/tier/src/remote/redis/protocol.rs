@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::resp::{self, RespReply};
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
 use crate::remote::{Credentials, EngineSettings, RemoteError};
@@ -150,16 +150,16 @@ pub(super) async fn set(
     pool: &Arc<Pool<Redis>>,
     name: &[u8],
     before: Before,
-    block: &Block,
+    block: &StoredBlock,
 ) -> Result<RespReply, RemoteError> {
     let mut head = Vec::with_capacity(128);
     let replies = asking(&mut head, before);
-    resp::command(&mut head, &[b"SET", name], Some(block.sealed_len()));
-    head.extend_from_slice(block.header());
+    resp::command(&mut head, &[b"SET", name], Some(block.total_len()));
+    head.extend_from_slice(block.head());
     let head = Bytes::from(head);
     let command = || {
         head.clone()
-            .chain(block.bytes().clone())
+            .chain(block.body().clone())
             .chain(Bytes::from_static(b"\r\n"))
     };
     exchange(pool, command, replies, 0, None).await

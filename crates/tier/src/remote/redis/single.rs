@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::protocol::{self, Before, Redis, hopeless, name_of};
 use super::resp::RespReply;
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::rendezvous::Speaks;
 use crate::remote::wire::Pool;
@@ -44,7 +44,7 @@ impl Speaks for SingleRedis {
     fn put<'a>(
         pool: &'a Arc<Pool<Redis>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
             let name = name_of(key);
