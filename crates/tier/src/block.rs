@@ -21,7 +21,7 @@ pub struct Block {
     bytes: Bytes,
 }
 
-/// What an engine stores for a block: a short head and the bytes behind it.
+/// The form in which an engine stores a block: a short head and the bytes behind it.
 #[derive(Clone, Debug)]
 pub struct StoredBlock {
     head: Bytes,

@@ -17,7 +17,8 @@ use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room};
-use crate::policy::{EngineAnswer, Remote};
+use crate::policy::{EngineAnswer, Lease, Remote};
+use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
 
 /// The longest range that one read may have.
@@ -299,7 +300,10 @@ impl BlockCache {
         let key = file.key.block(number);
         if !file.is_settled() {
             // Two states may share this key, so only bytes read now are certain.
-            let block = self.inner.fetch_from_origin(file, number, key).await?;
+            let block = self
+                .inner
+                .fetch_from_origin(file, number, key, None)
+                .await?;
             return Ok(block.bytes().clone());
         }
         let begun = Instant::now();
@@ -384,7 +388,7 @@ impl BlockCache {
         let mut blocks = stream::iter(first..=last)
             .map(|number| {
                 let key = file.key.block(number);
-                let fetch = self.inner.fetch_from_origin(file, number, key);
+                let fetch = self.inner.fetch_from_origin(file, number, key, None);
                 tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
             .buffered(BLOCKS_AT_ONCE);
@@ -440,17 +444,22 @@ impl CacheInner {
                 }
             }
         }
+        let mut lease = None;
         if let Some(remote) = &self.remote {
             let begun = Instant::now();
-            let found = match remote.get(&key).await {
-                // A process that can write to an engine of plain blocks can also forge a checksum.
-                EngineAnswer::Hit(block)
-                    if length(block.bytes()) != self.range(file, number).len =>
-                {
-                    EngineAnswer::Corrupt
+            let mut found = remote.get(&key).await;
+            if let EngineAnswer::Miss = found {
+                match turn(remote, &key, begun.into()).await {
+                    Turn::Read(taken) => lease = taken,
+                    Turn::Found(block) => found = EngineAnswer::Hit(block),
                 }
-                found => found,
-            };
+            }
+            // A process that can write to an engine of plain blocks can also forge a checksum.
+            if let EngineAnswer::Hit(block) = &found
+                && length(block.bytes()) != self.range(file, number).len
+            {
+                found = EngineAnswer::Corrupt;
+            }
             let (counters, took) = (&self.counters.remote, begun.elapsed());
             match found {
                 EngineAnswer::Hit(block) => {
@@ -466,7 +475,7 @@ impl CacheInner {
                 EngineAnswer::Unknown => counters.error(took),
             }
         }
-        self.fetch_from_origin(file, number, key).await
+        self.fetch_from_origin(file, number, key, lease).await
     }
 
     async fn fetch_from_origin(
@@ -474,6 +483,7 @@ impl CacheInner {
         file: &File,
         number: u64,
         key: BlockKey,
+        lease: Option<Lease>,
     ) -> Result<Block, Error> {
         let range = self.range(file, number);
         let begun = Instant::now();
@@ -501,11 +511,14 @@ impl CacheInner {
             }
         };
         counters.hit(bytes.len(), took);
+        if let Some(remote) = &self.remote {
+            remote.leases().origin_took(took);
+        }
         let block = Block::seal(&key, bytes);
         if keep {
             self.local.keep(key, block.clone());
             if let Some(remote) = &self.remote {
-                remote.fill(key, block.clone());
+                remote.fill(key, block.clone(), lease);
             }
         }
         Ok(block)

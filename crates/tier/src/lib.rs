@@ -29,7 +29,7 @@
 //! ```
 //!
 //! # Layout
-//! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads.
+//! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads; `turn`: one read of the origin by all machines.
 //! - `key`: [`BlockKey`]; `block`: a block and its check sum; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
 //! - `local`: memory and disk.
@@ -69,6 +69,7 @@ mod setting_value;
 mod settings;
 mod tls;
 mod tree;
+mod turn;
 mod warm;
 
 pub use block::{Block, StoredBlock};

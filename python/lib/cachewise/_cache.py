@@ -64,6 +64,7 @@ class BlockCache:
         deadline: Time | None = None,
         hedge: Time | None = None,
         hedge_share: float | None = None,
+        lease: Time | None = None,
         in_flight: Size | None = None,
         origin_reads: int | None = None,
         read_deadline: Time | None = None,

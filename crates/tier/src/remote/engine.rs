@@ -1,6 +1,7 @@
 //! [`RemoteEngine`]: a store of blocks that machines share, node by node.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -70,6 +71,22 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         node: NodeId,
         key: &'a BlockKey,
         block: &'a StoredBlock,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
+    /// Takes the lease of a block at a node for some time, unless another client has it; returns whether it did. Leases of
+    /// engines that count in seconds last a second at least.
+    fn lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Ends the lease of a block.
+    fn end_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Refreshes the topology in the background, after a node failed to answer.

@@ -43,6 +43,19 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
+    /// Takes the lease of a block.
+    fn lease<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Ends the lease of a block.
+    fn end_lease<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
     /// Returns what to do about a refusal after which waiting does not help.
     fn advice(refused: &str) -> Option<&'static str>;
 }
@@ -152,6 +165,23 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async move { S::lease(&self.pool(node)?, key, time).await })
+    }
+
+    fn end_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move { S::end_lease(&self.pool(node)?, key).await })
     }
 
     /// Nothing to refresh: the addresses alone determine the placement.

@@ -5,6 +5,7 @@ mod dev_cluster;
 mod directory_origin;
 mod http_origin;
 mod identity;
+mod leases;
 mod local_disk;
 mod network_origin;
 mod redis_cluster;

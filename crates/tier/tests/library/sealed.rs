@@ -33,7 +33,7 @@ fn tenant(engine: &str, number: u8) -> Settings {
     }
 }
 
-/// What a client that starts with an empty memory found in the engine.
+/// Answers of the engine to a client that starts with an empty memory.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     hits: u64,
