@@ -9,6 +9,9 @@ use crate::BlockKey;
 /// checksum.
 pub(crate) const HEADER: usize = 16;
 
+/// Maximum length of what precedes and follows the bytes of a block in an engine, in all forms.
+pub(crate) const LONGEST_ENVELOPE: usize = 44;
+
 const MAGIC: [u8; 4] = *b"cwb1";
 
 /// The bytes of one block, with what they are checked by.
@@ -16,6 +19,13 @@ const MAGIC: [u8; 4] = *b"cwb1";
 pub struct Block {
     header: [u8; HEADER],
     bytes: Bytes,
+}
+
+/// The form in which an engine stores a block: a short head and the bytes behind it.
+#[derive(Clone, Debug)]
+pub struct StoredBlock {
+    head: Bytes,
+    body: Bytes,
 }
 
 /// The bytes stored under a block's key are not that block.
@@ -73,9 +83,41 @@ impl Block {
         &self.bytes
     }
 
+    /// Returns what an engine stores in the plain form: the header and the bytes.
+    pub(crate) fn stored(&self) -> StoredBlock {
+        StoredBlock::new(&self.header, self.bytes.clone())
+    }
+
     /// Returns its length where it is kept.
     pub(crate) fn sealed_len(&self) -> usize {
         HEADER.saturating_add(self.bytes.len())
+    }
+}
+
+impl StoredBlock {
+    pub(crate) fn new(head: &[u8], body: Bytes) -> Self {
+        Self {
+            head: Bytes::copy_from_slice(head),
+            body,
+        }
+    }
+
+    /// Returns the bytes to store first.
+    #[must_use]
+    pub fn head(&self) -> &Bytes {
+        &self.head
+    }
+
+    /// Returns the bytes to store behind the head.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Returns the number of bytes to store.
+    #[must_use]
+    pub fn total_len(&self) -> usize {
+        self.head.len().saturating_add(self.body.len())
     }
 }
 

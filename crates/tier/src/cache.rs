@@ -19,8 +19,9 @@ use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
-use crate::policy::{EngineAnswer, Remote};
-use crate::{BlockKey, Error, Settings};
+use crate::policy::{EngineAnswer, Lease, Remote};
+use crate::turn::{Turn, turn};
+use crate::{BlockKey, EngineKey, Error, Settings};
 
 /// The longest range that one read may have.
 pub const LONGEST_READ: u64 = 64 << 20;
@@ -108,8 +109,11 @@ impl BlockCache {
     /// # Errors
     /// [`Error::Setting`], [`Error::Locked`], [`Error::Directory`], and [`Error::Engine`] where an
     /// engine can never work as it is set up.
-    pub async fn open(settings: Settings, origin: Arc<dyn Origin>) -> Result<Self, Error> {
+    pub async fn open(mut settings: Settings, origin: Arc<dyn Origin>) -> Result<Self, Error> {
         settings.check()?;
+        if let (None, Some(file)) = (&settings.engine_key, &settings.engine_key_file) {
+            settings.engine_key = Some(EngineKey::from_file(file)?);
+        }
         let local = Foyer::open(&settings).await?;
         let remote = match &settings.engine {
             Some(engine) => Some(Remote::open(engine, &settings).await?),
@@ -349,7 +353,10 @@ impl BlockCache {
         let key = file.key.block(number);
         if !file.is_settled() {
             // Two states may share this key, so only bytes read now are certain.
-            let block = self.inner.fetch_from_origin(file, number, key).await?;
+            let block = self
+                .inner
+                .fetch_from_origin(file, number, key, None)
+                .await?;
             return Ok(block.bytes().clone());
         }
         let begun = Instant::now();
@@ -434,7 +441,7 @@ impl BlockCache {
         let mut blocks = stream::iter(first..=last)
             .map(|number| {
                 let key = file.key.block(number);
-                let fetch = self.inner.fetch_from_origin(file, number, key);
+                let fetch = self.inner.fetch_from_origin(file, number, key, None);
                 tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
             .buffered(BLOCKS_AT_ONCE);
@@ -490,17 +497,22 @@ impl CacheInner {
                 }
             }
         }
+        let mut lease = None;
         if let Some(remote) = &self.remote {
             let begun = Instant::now();
-            let found = match remote.get(&key).await {
-                // A process that can write to the engine can also forge a checksum.
-                EngineAnswer::Hit(block)
-                    if length(block.bytes()) != self.range(file, number).len =>
-                {
-                    EngineAnswer::Corrupt
+            let mut found = remote.get(&key).await;
+            if let EngineAnswer::Miss = found {
+                match turn(remote, &key, begun.into()).await {
+                    Turn::Read(taken) => lease = taken,
+                    Turn::Found(block) => found = EngineAnswer::Hit(block),
                 }
-                found => found,
-            };
+            }
+            // A process that can write to an engine of plain blocks can also forge a checksum.
+            if let EngineAnswer::Hit(block) = &found
+                && length(block.bytes()) != self.range(file, number).len
+            {
+                found = EngineAnswer::Corrupt;
+            }
             let (counters, took) = (&self.counters.remote, begun.elapsed());
             match found {
                 EngineAnswer::Hit(block) => {
@@ -516,7 +528,7 @@ impl CacheInner {
                 EngineAnswer::Unknown => counters.error(took),
             }
         }
-        self.fetch_from_origin(file, number, key).await
+        self.fetch_from_origin(file, number, key, lease).await
     }
 
     async fn fetch_from_origin(
@@ -524,6 +536,7 @@ impl CacheInner {
         file: &File,
         number: u64,
         key: BlockKey,
+        lease: Option<Lease>,
     ) -> Result<Block, Error> {
         let range = self.range(file, number);
         let begun = Instant::now();
@@ -554,11 +567,14 @@ impl CacheInner {
             }
         };
         counters.hit(bytes.len(), took);
+        if let Some(remote) = &self.remote {
+            remote.leases().origin_took(took);
+        }
         let block = Block::seal(&key, bytes);
         if keep {
             self.local.keep(key, block.clone());
             if let Some(remote) = &self.remote {
-                remote.fill(key, block.clone());
+                remote.fill(key, block.clone(), lease);
             }
         }
         Ok(block)

@@ -169,6 +169,15 @@ pub struct Totals {
     /// Blocks not written to the local disk: its queue or the disk was full.
     #[serde(rename = "dropped_disk_writes_total")]
     pub dropped_disk_writes: u64,
+    /// Leases taken: blocks that this process read from the origin while other machines waited for them.
+    #[serde(rename = "leases_total", default)]
+    pub leases: u64,
+    /// Blocks that another machine was reading from the origin, and that were waited for.
+    #[serde(rename = "lease_waits_total", default)]
+    pub lease_waits: u64,
+    /// Waits that ended without the block, so that the origin was read.
+    #[serde(rename = "lease_waits_in_vain_total", default)]
+    pub lease_waits_in_vain: u64,
     /// Present delay before a hedged request; `None` is never.
     pub hedge_after_seconds: Option<f64>,
     /// Present deadline for the first byte from a node; `None` without an engine.

@@ -29,8 +29,8 @@
 //! ```
 //!
 //! # Layout
-//! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads.
-//! - `key`: [`BlockKey`]; `block`: a block and its check sum.
+//! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads; `turn`: one read of the origin by all machines.
+//! - `key`: [`BlockKey`]; `block`: a block and its check sum; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
@@ -51,6 +51,7 @@ mod cache;
 mod counters;
 mod deadline;
 pub mod dev_cluster;
+mod engine_key;
 mod error;
 mod flight;
 #[doc(hidden)]
@@ -63,15 +64,18 @@ mod origin;
 mod policy;
 pub mod remote;
 mod runtime;
+mod seal;
 mod setting_value;
 mod settings;
 mod tls;
 mod tree;
+mod turn;
 mod warm;
 
-pub use block::Block;
+pub use block::{Block, StoredBlock};
 pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
+pub use engine_key::EngineKey;
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
 pub use origin::{

@@ -7,7 +7,7 @@ use cachewise_units::escaped;
 
 use crate::remote::{Credentials, Secret};
 use crate::settings::{SETTINGS, Setting, SettingsBuilder};
-use crate::{Directory, DirectoryOptions, Error, Http, NetworkOptions, Origin, S3};
+use crate::{Directory, DirectoryOptions, EngineKey, Error, Http, NetworkOptions, Origin, S3};
 
 /// Secrets, which come from the environment only: the name, and the variable of older versions.
 const PASSWORD: (&str, &str) = ("engine_password", "CACHEWISE_ENGINE_PASSWORD");
@@ -88,6 +88,9 @@ impl SettingsBuilder {
         if !cache.hedge.is_zero() {
             cache.hedge_min = cache.hedge_min.min(cache.hedge);
         }
+        if !cache.lease.is_zero() {
+            cache.lease_min = cache.lease_min.min(cache.lease);
+        }
         let has_tls = cache.engine_ca.is_some() || cache.engine_name.is_some();
         if let Some(engine) = &mut cache.engine {
             let password = match &cache.engine_password_file {
@@ -101,6 +104,9 @@ impl SettingsBuilder {
             }
             let user = cache.engine_user.clone();
             engine.credentials = password.map(|password| Credentials { user, password });
+            if let Some(file) = &cache.engine_key_file {
+                cache.engine_key = Some(EngineKey::from_file(file)?);
+            }
             match &mut engine.tls {
                 Some(tls) => {
                     tls.engine_ca.clone_from(&cache.engine_ca);
@@ -113,7 +119,11 @@ impl SettingsBuilder {
                 }
                 None => {}
             }
-        } else if has_tls || cache.engine_user.is_some() || cache.engine_password_file.is_some() {
+        } else if has_tls
+            || cache.engine_user.is_some()
+            || cache.engine_password_file.is_some()
+            || cache.engine_key_file.is_some()
+        {
             let engine = spelled("engine");
             let why = format!("no engine is configured: add {engine} URL");
             return wrong("engine", why);

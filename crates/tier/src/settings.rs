@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use cachewise_units::Bytes;
 
-use crate::Error;
 use crate::remote::EngineSettings;
 use crate::setting_value::SettingValue;
+use crate::{EngineKey, Error};
 
 /// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
 #[derive(Debug)]
@@ -94,6 +94,10 @@ settings! {
         engine_user: Option<String> = None, "NAME";
         /// File with the password of the servers in its first line
         engine_password_file: Option<PathBuf> = None, "FILE";
+        /// File with a secret key: blocks on the servers are encrypted and authenticated under it, and their names reveal
+        /// nothing. 32 bytes, or as text 64 hexadecimal digits or base64, readable by this user only. Machines with the
+        /// same key share blocks [default: blocks are plain text]
+        engine_key_file: Option<PathBuf> = None, "FILE";
         /// PEM file of the certificate authorities to trust [default: those of the system]
         engine_ca: Option<PathBuf> = None, "FILE";
         /// Name to expect in the certificates of the servers [default: the host of each address]
@@ -114,6 +118,9 @@ settings! {
         hedge: Duration = Duration::from_millis(10), "TIME|never";
         /// Hedged requests allowed per block read, on average, from 0 to 1
         hedge_share: f64 = 0.05, "SHARE";
+        /// Maximum wait for a block that another machine is reading from the origin: the wait is six times the usual
+        /// response time of the origin, up to this; never disables leases, and machines read the origin independently
+        lease: Duration = Duration::from_secs(1), "TIME|never";
         /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
         /// Maximum concurrent reads of the origin; further reads wait
@@ -121,6 +128,9 @@ settings! {
         /// Time limit for each read; a read that exceeds it fails
         read_deadline: Duration = Duration::from_secs(10), "TIME";
     } also {
+        /// The key that [`Settings::engine_key_file`] contains; [`crate::BlockCache::open`] reads the file if this is
+        /// `None`.
+        engine_key: Option<EngineKey> = None;
         /// Maximum bytes that wait to be written to the disk; `None` is a quarter of it, from 64 MiB to 256 MiB. Blocks
         /// beyond it are not kept on disk, and are counted as dropped. In a burst it takes up to three times this
         /// memory. A queue beyond [`Settings::memory`] is limited to 64 MiB.
@@ -132,6 +142,8 @@ settings! {
         whole: Duration = Duration::from_millis(100);
         /// Earliest hedge, however fast the servers answer.
         hedge_min: Duration = Duration::from_millis(3);
+        /// Minimum of the wait that [`Settings::lease`] limits.
+        lease_min: Duration = Duration::from_millis(100);
         /// Hedges that may come at once, after a quiet time.
         hedge_burst: u32 = 32;
         /// Missed deadlines within [`Self::breaker_window`] that open a node's breaker.
@@ -245,6 +257,12 @@ impl Settings {
             "hedge_min",
             is_ordered,
             "longer than hedge, the maximum delay",
+        )?;
+        let is_ordered = self.lease.is_zero() || self.lease_min <= self.lease;
+        require(
+            "lease_min",
+            is_ordered,
+            "longer than lease, the maximum wait",
         )?;
         let why = format!("{} is not from 0 to 1", self.hedge_share);
         require("hedge_share", (0.0..=1.0).contains(&self.hedge_share), &why)?;

@@ -13,7 +13,7 @@ use crate::support::{self, Goal, READERS, median, policy_off, random_of};
 
 const BLOCK: u64 = 256 << 10;
 const BLOCKS: usize = 500;
-const TURNS: usize = 7;
+pub const TURNS: usize = 7;
 const TURN: Duration = Duration::from_secs(2);
 
 const WHOLE: ByteRange = ByteRange {
@@ -24,12 +24,7 @@ const WHOLE: ByteRange = ByteRange {
 pub fn run() {
     let cluster = support::servers(Topology::Standalone, 0);
     let values = Values::store(&cluster, BLOCKS, BLOCK);
-    let scratch = tempfile::tempdir().expect("a directory can be made");
-    for number in 0..BLOCKS {
-        let bytes = vec![number as u8; BLOCK as usize];
-        std::fs::write(scratch.path().join(number.to_string()), bytes).expect("room");
-    }
-    std::thread::sleep(Duration::from_millis(300));
+    let scratch = origin();
     let runtime = support::runtime();
     let (on, off) = runtime.block_on(async {
         let on = Client::new(&cluster, scratch.path(), Settings::default()).await;
@@ -81,15 +76,26 @@ pub fn run() {
     );
 }
 
+/// Makes an origin of one file per block.
+pub fn origin() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().expect("a directory can be made");
+    for number in 0..BLOCKS {
+        let bytes = vec![number as u8; BLOCK as usize];
+        std::fs::write(scratch.path().join(number.to_string()), bytes).expect("room");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    scratch
+}
+
 /// Bytes a second, and bytes for each second of this process's CPU time.
-struct Rate {
-    of_time: f64,
-    of_cpu: f64,
+pub struct Rate {
+    pub of_time: f64,
+    pub of_cpu: f64,
 }
 
 impl Rate {
     /// Measures a function that returns the number of bytes it read.
-    fn of_read(read: impl FnOnce() -> u64) -> Self {
+    pub fn of_read(read: impl FnOnce() -> u64) -> Self {
         let (begun, cpu) = (Instant::now(), support::cpu_seconds());
         let bytes = read() as f64;
         Self {
@@ -100,13 +106,13 @@ impl Rate {
 }
 
 /// A cache whose engine has all blocks.
-struct Client {
-    cache: BlockCache,
+pub struct Client {
+    pub cache: BlockCache,
     files: Arc<Vec<File>>,
 }
 
 impl Client {
-    async fn new(cluster: &DevCluster, origin: &std::path::Path, policy: Settings) -> Self {
+    pub async fn new(cluster: &DevCluster, origin: &std::path::Path, policy: Settings) -> Self {
         let cache = support::open(cluster, origin, BLOCK, policy).await;
         let mut files = Vec::new();
         for number in 0..BLOCKS {
@@ -121,7 +127,7 @@ impl Client {
     }
 
     /// Reads for a turn; returns how many bytes.
-    async fn saturate(&self) -> u64 {
+    pub async fn saturate(&self) -> u64 {
         let begun = Instant::now();
         let readers: Vec<_> = (0..READERS)
             .map(|reader| {

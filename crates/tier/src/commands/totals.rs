@@ -9,7 +9,7 @@ use cachewise_view::{Sheet, SheetCell, SheetColumn};
 use serde_json::Value as Json;
 
 /// The columns of the totals. The text format shows the nonzero ones as sentences.
-pub const COLUMNS: [SheetColumn; 14] = [
+pub const COLUMNS: [SheetColumn; 17] = [
     column("reads_total", "Requested reads"),
     column("failed_reads_total", "Reads that failed"),
     column("read_bytes_total", "Bytes that reads returned"),
@@ -42,6 +42,18 @@ pub const COLUMNS: [SheetColumn; 14] = [
     column(
         "dropped_disk_writes_total",
         "Blocks not written to the local disk",
+    ),
+    column(
+        "leases_total",
+        "Leases taken: blocks read from the origin for all machines",
+    ),
+    column(
+        "lease_waits_total",
+        "Blocks that another machine was reading from the origin, waited for",
+    ),
+    column(
+        "lease_waits_in_vain_total",
+        "Waits for another machine that ended without the block",
     ),
     column(
         "hedge_after_seconds",
@@ -77,6 +89,9 @@ pub fn sheet(totals: &Totals) -> Sheet {
         number(totals.fills),
         number(totals.dropped_fills),
         number(totals.dropped_disk_writes),
+        number(totals.leases),
+        number(totals.lease_waits),
+        number(totals.lease_waits_in_vain),
         SheetCell::or_missing(totals.hedge_after_seconds, NEVER, seconds),
         SheetCell::or_missing(totals.deadline_seconds, NO_ENGINE, seconds),
     ]);

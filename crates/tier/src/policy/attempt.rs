@@ -11,9 +11,9 @@ use super::node::Node;
 use super::started::Started;
 use crate::BlockKey;
 use crate::Settings;
-use crate::block::Block;
 use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
+use crate::seal::BlockForm;
 
 /// A deadline that is noticed late by more than this part of it shows that this process had no CPU: the node may have
 /// answered in time.
@@ -25,6 +25,7 @@ pub(super) struct Asker {
     pub(super) engine: Arc<dyn RemoteEngine>,
     pub(super) settings: Settings,
     pub(super) hedge: HedgeTime,
+    pub(super) form: BlockForm,
 }
 
 /// Asks a node within its own deadlines, and reports the outcome to its breaker.
@@ -45,7 +46,8 @@ pub(super) async fn ask(
 
 async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &Started) -> Answer {
     let begun = Instant::now();
-    let call = asker.engine.get(node.id, key, started);
+    let name = asker.form.name(key);
+    let call = asker.engine.get(node.id, &name, started);
     tokio::pin!(call);
     let mut end = begun + asker.hedge.deadline();
     let mut reply = deadline::by(end, &mut call).await;
@@ -63,7 +65,7 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
         asker.hedge.record(took, at);
     }
     match reply {
-        Ok(Some(sealed)) => match Block::open(key, &sealed) {
+        Ok(Some(sealed)) => match asker.form.open(key, &sealed) {
             Ok(block) => Answer::Hit(block),
             Err(_) => Answer::Corrupt,
         },

@@ -4,11 +4,13 @@ mod answer;
 mod attempt;
 mod breaker;
 mod hedge;
+mod lease;
 mod node;
 mod remote;
 mod started;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use remote::{EngineAnswer, Remote};
+pub(crate) use lease::Lease;
+pub(crate) use remote::{EngineAnswer, LeaseAnswer, Remote};
 pub use started::Started;

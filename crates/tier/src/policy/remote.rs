@@ -14,11 +14,14 @@ use super::answer::{Answer, AskReason};
 use super::attempt::{self, Asker};
 use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
+use super::lease::{Lease, Leases};
 use super::node::Node;
 use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
-use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
+use crate::deadline;
+use crate::remote::{self, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::seal::BlockForm;
 use crate::{BlockKey, Error, Settings};
 
 /// The engine's answer to a request for a block.
@@ -34,6 +37,17 @@ pub(crate) enum EngineAnswer {
     Unknown,
 }
 
+/// The engine's answer to a request for a lease.
+#[derive(Debug)]
+pub(crate) enum LeaseAnswer {
+    /// This client has the lease.
+    Taken(Lease),
+    /// Another client has it.
+    Held,
+    /// No node answered in time, or the node refused.
+    Unknown,
+}
+
 /// An engine behind the policy: asked within a deadline, a second node where the first is slow, and
 /// none that does not answer.
 #[derive(Debug)]
@@ -46,6 +60,7 @@ pub(crate) struct Remote {
     fills_at_once: usize,
     block_size: u64,
     counts: Arc<Counts>,
+    leases: Arc<Leases>,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +87,7 @@ impl Remote {
         Ok(Self::new(engine, settings, settings.block.0))
     }
 
-    pub(super) fn new(engine: Arc<dyn RemoteEngine>, policy: &Settings, block_size: u64) -> Self {
+    pub(crate) fn new(engine: Arc<dyn RemoteEngine>, policy: &Settings, block_size: u64) -> Self {
         let fills = policy.fills_in_flight.0 / block_size.max(1);
         let fills_at_once = usize::try_from(fills).unwrap_or(usize::MAX).clamp(1, 4_096);
         Self {
@@ -80,6 +95,7 @@ impl Remote {
                 engine,
                 settings: policy.clone(),
                 hedge: HedgeTime::new(policy),
+                form: BlockForm::new(policy),
             }),
             nodes: RwLock::default(),
             budget: Budget::new(policy),
@@ -87,6 +103,7 @@ impl Remote {
             fills_at_once,
             block_size,
             counts: Arc::default(),
+            leases: Arc::new(Leases::new(policy)),
         }
     }
 
@@ -181,7 +198,8 @@ impl Remote {
     /// Returns the nodes to ask, best first.
     fn candidates(&self, key: &BlockKey) -> std::vec::IntoIter<Arc<Node>> {
         let mut route = Vec::with_capacity(4);
-        self.asker.engine.route(key, &mut route);
+        let name = self.asker.form.name(key);
+        self.asker.engine.route(&name, &mut route);
         let nodes: Vec<Arc<Node>> = route.into_iter().map(|id| self.node(id)).collect();
         nodes.into_iter()
     }
@@ -239,24 +257,66 @@ impl Remote {
         }
     }
 
-    /// Writes a block to the engine in the background.
-    pub(crate) fn fill(&self, key: BlockKey, block: Block) {
+    /// Returns the node that takes a block.
+    fn taker(&self, key: &BlockKey) -> Option<Arc<Node>> {
         let takes_over = self.asker.engine.second_takes_over();
-        let node = self
-            .candidates(&key)
+        self.candidates(key)
             .take(if takes_over { usize::MAX } else { 1 })
-            .find(|node| self.admits(node, &key));
+            .find(|node| self.admits(node, key))
+    }
+
+    /// Returns the times and counters of leases.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Takes the lease of a block for some time, if no other client has it.
+    pub(crate) async fn take_lease(&self, key: &BlockKey, time: Duration) -> LeaseAnswer {
+        let Some(node) = self.taker(key) else {
+            return LeaseAnswer::Unknown;
+        };
+        let name = self.asker.form.name(key);
+        let end = Instant::now() + self.asker.hedge.deadline();
+        match deadline::by(end, self.asker.engine.lease(node.id, &name, time)).await {
+            Some(Ok(true)) => {
+                self.leases.taken.one();
+                LeaseAnswer::Taken(Lease::new(&self.asker, node.id, name))
+            }
+            Some(Ok(false)) => LeaseAnswer::Held,
+            Some(Err(_)) | None => LeaseAnswer::Unknown,
+        }
+    }
+
+    /// Writes a block to the engine in the background. The lease ends if the engine does not take the block.
+    pub(crate) fn fill(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
+        let node = self.taker(&key);
         let permit = Arc::clone(&self.fills).try_acquire_owned();
         let (Some(node), Ok(permit)) = (node, permit) else {
             self.counts.dropped_fills.one();
             return;
         };
         let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
+        let leases = Arc::clone(&self.leases);
         let within = self.fills_within();
         tokio::spawn(async move {
-            match timeout(within, asker.engine.put(node.id, &key, &block)).await {
-                Ok(Ok(())) => counts.fills.one(),
-                Ok(Err(_)) => counts.dropped_fills.one(),
+            let name = asker.form.name(&key);
+            let Some(stored) = asker.form.store(&key, &block) else {
+                counts.dropped_fills.one();
+                return;
+            };
+            match timeout(within, asker.engine.put(node.id, &name, &stored)).await {
+                Ok(Ok(())) => {
+                    counts.fills.one();
+                    if let Some(lease) = lease {
+                        lease.keep();
+                    }
+                }
+                Ok(Err(why)) => {
+                    counts.dropped_fills.one();
+                    if matches!(why, RemoteError::Refused(_)) {
+                        leases.turn_off();
+                    }
+                }
                 Err(_) => {
                     counts.dropped_fills.one();
                     // Else a node that hangs would be waited for with each block, where blocks are
@@ -304,6 +364,9 @@ impl Remote {
         totals.breaker_skips = counts.skipped.get();
         totals.fills = counts.fills.get();
         totals.dropped_fills = counts.dropped_fills.get();
+        totals.leases = self.leases.taken.get();
+        totals.lease_waits = self.leases.waits.get();
+        totals.lease_waits_in_vain = self.leases.in_vain.get();
         totals.deadline_seconds = Some(self.asker.hedge.deadline().as_secs_f64());
         totals.hedge_after_seconds = self.asker.hedge.get().map(|after| after.as_secs_f64());
     }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{EngineAnswer, Remote, Started};
 use crate::Settings;
-use crate::block::Block;
+use crate::block::{Block, StoredBlock};
 use crate::counters::{BreakerState, Totals};
 use crate::remote::{NodeId, RemoteEngine, RemoteError};
 use crate::{BlockKey, NodeRow};
@@ -121,7 +121,7 @@ impl RemoteEngine for Told {
         &'a self,
         node: NodeId,
         _: &'a BlockKey,
-        _: &'a Block,
+        _: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         self.brought.lock().expect("unpoisoned").push(node.0);
         let does = self.does.lock().expect("unpoisoned")[&node.0];
@@ -131,6 +131,23 @@ impl RemoteEngine for Told {
                 _ => Ok(()),
             }
         })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        _: NodeId,
+        _: &'a BlockKey,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async { Ok(true) })
+    }
+
+    fn end_lease<'a>(
+        &'a self,
+        _: NodeId,
+        _: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn refresh(&self) {}
@@ -358,12 +375,12 @@ async fn blocks_go_to_the_first_or_to_who_takes_over() {
             .expect("nobody has it yet")
             .takes_over = takes_over;
         let remote = before(&engine, &Settings::default());
-        remote.fill(key, block.clone());
+        remote.fill(key, block.clone(), None);
         sleep(ms(1)).await;
         for _ in 0..3 {
             get(&remote).await;
         }
-        remote.fill(key, block.clone());
+        remote.fill(key, block.clone(), None);
         remote.finish_fills().await;
         assert_eq!(*engine.brought.lock().expect("unpoisoned"), expected);
         let totals = totals(&remote);
@@ -382,7 +399,7 @@ async fn blocks_that_a_hanging_node_does_not_take_are_dropped_and_the_node_is_le
     let brought = || engine.brought.lock().expect("unpoisoned").len();
     let bring = |number| {
         let key = BlockKey::from_bytes([number; 16]);
-        remote.fill(key, Block::seal(&key, Bytes::from_static(b"bytes")));
+        remote.fill(key, Block::seal(&key, Bytes::from_static(b"bytes")), None);
     };
     (0..5).for_each(bring);
     let begun = Instant::now();
@@ -443,7 +460,22 @@ async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
             &'a self,
             _: NodeId,
             _: &'a BlockKey,
-            _: &'a Block,
+            _: &'a StoredBlock,
+        ) -> BoxFuture<'a, Result<(), RemoteError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+        fn lease<'a>(
+            &'a self,
+            _: NodeId,
+            _: &'a BlockKey,
+            _: Duration,
+        ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+            Box::pin(std::future::ready(Ok(true)))
+        }
+        fn end_lease<'a>(
+            &'a self,
+            _: NodeId,
+            _: &'a BlockKey,
         ) -> BoxFuture<'a, Result<(), RemoteError>> {
             Box::pin(std::future::ready(Ok(())))
         }

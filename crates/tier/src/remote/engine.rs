@@ -1,12 +1,13 @@
 //! [`RemoteEngine`]: a store of blocks that machines share, node by node.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::policy::Started;
-use crate::{Block, BlockKey};
+use crate::{BlockKey, StoredBlock};
 
 /// The number of a node of an engine. A number is assigned once and stays with the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +70,23 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
+    /// Takes the lease of a block at a node for some time, unless another client has it; returns whether it did. Leases of
+    /// engines that count in seconds last a second at least.
+    fn lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Ends the lease of a block.
+    fn end_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Refreshes the topology in the background, after a node failed to answer.

@@ -14,6 +14,7 @@ pub use engine::{NodeId, RemoteEngine, RemoteError};
 pub(crate) use redis::fuzz as fuzz_resp;
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
+pub(crate) use wire::Buffers;
 
 use crate::{Error, Settings};
 use memcached::Memcached;

@@ -16,7 +16,7 @@ use twox_hash::XxHash3_64;
 
 use super::wire::{Dialer, Nodes, Pool, Protocol};
 use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::{BlockKey, Error, Settings};
 
@@ -40,7 +40,20 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     fn put<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
+    /// Takes the lease of a block.
+    fn lease<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Ends the lease of a block.
+    fn end_lease<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Returns what to do about a refusal after which waiting does not help.
@@ -149,9 +162,26 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async move { S::lease(&self.pool(node)?, key, time).await })
+    }
+
+    fn end_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move { S::end_lease(&self.pool(node)?, key).await })
     }
 
     /// Nothing to refresh: the addresses alone determine the placement.

@@ -1,5 +1,6 @@
 //! Settings: flags, environment variables and keys of a settings file.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,6 +8,9 @@ use serde_json::Value;
 
 use crate::mounted::{bytes_of, number_of, origin, write};
 use crate::support::*;
+
+/// A key as text.
+const HEX: &str = "000102030405060708090a0b0c0d0e0ff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -18,6 +22,10 @@ pub fn trials() -> Vec<Trial> {
         plain(
             "settings::wrong_settings_are_refused_with_their_source",
             refused,
+        ),
+        plain(
+            "settings::key_file_that_is_no_secret_key_is_refused",
+            key_file,
         ),
         plain("settings::help_names_flag_default_and_variable", help),
         plain(
@@ -57,6 +65,47 @@ fn precedence() {
         let read = number_of(&warmed, "origin", "calls_total");
         assert_eq!(read, blocks, "{variables:?} {flags:?}: {warmed}");
     }
+}
+
+fn key_file() {
+    let scratch = Scratch::new();
+    let (origin, file) = files(&scratch, "");
+    let path = scratch.path("key");
+    let key = path.to_str().expect("plain");
+    let engine = ["--engine", "redis://127.0.0.1:1", "--engine-key-file", key];
+    let refused = |flags: &[&str], why: &str| {
+        warm(&origin, &file, &[], flags)
+            .expect(2, "there is no secret key")
+            .says(why, "cause and fix");
+    };
+    refused(&engine, "key: No such file");
+    for (content, mode, why) in [
+        (
+            "",
+            0o600,
+            "key: is empty; make one with: (umask 077; openssl rand -hex 32",
+        ),
+        (
+            "secret",
+            0o600,
+            "6 characters of text are no key of 256 bits",
+        ),
+        ("\u{1}\u{2}", 0o600, "2 bytes are no key: 32 bytes are"),
+        (
+            HEX,
+            0o644,
+            "mode 0644 lets other users access the key: chmod 600",
+        ),
+    ] {
+        write(&path, content.as_bytes());
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&path, permissions).expect("it is ours");
+        refused(&engine, why);
+    }
+    refused(
+        &["--engine-key-file", key],
+        "no engine is configured: add --engine URL",
+    );
 }
 
 fn aliases() {

@@ -5,10 +5,12 @@ mod dev_cluster;
 mod directory_origin;
 mod http_origin;
 mod identity;
+mod leases;
 mod local_disk;
 mod network_origin;
 mod redis_cluster;
 mod scale;
+mod sealed;
 mod single_nodes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,6 +4,7 @@
 
 pub mod certificate;
 pub mod http;
+pub mod redis;
 pub mod server;
 
 use std::io::{Read, Write};

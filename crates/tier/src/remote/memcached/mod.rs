@@ -3,6 +3,7 @@
 mod protocol;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
@@ -12,7 +13,7 @@ use super::rendezvous::Speaks;
 use super::wire::{Connection, Frame, Pool, Protocol, exchange};
 use super::{EngineSettings, RemoteError};
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 
 /// How memcached nodes are spoken to.
@@ -75,15 +76,15 @@ impl Speaks for Memcached {
     fn put<'a>(
         pool: &'a Arc<Pool<Self>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let mut head = format!("ms cw:{key} {}\r\n", block.sealed_len()).into_bytes();
-            head.extend_from_slice(block.header());
+            let mut head = format!("ms cw:{key} {}\r\n", block.total_len()).into_bytes();
+            head.extend_from_slice(block.head());
             let head = Bytes::from(head);
             let command = || {
                 head.clone()
-                    .chain(block.bytes().clone())
+                    .chain(block.body().clone())
                     .chain(Bytes::from_static(b"\r\n"))
             };
             match exchange(pool, command, 0, 0, None).await? {
@@ -91,6 +92,36 @@ impl Speaks for Memcached {
                 MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("ms is not answered by HD")),
             }
+        })
+    }
+
+    /// The time is in seconds, rounded up.
+    fn lease<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async move {
+            let seconds = time.as_millis().div_ceil(1_000).max(1);
+            let command = Bytes::from(format!("ms cw:lease:{key} 1 T{seconds} ME\r\n1\r\n"));
+            match exchange(pool, || command.clone(), 0, 0, None).await? {
+                MemcachedReply::Done => Ok(true),
+                MemcachedReply::Error(why) if why.starts_with("NS") => Ok(false),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("ms is not answered by HD")),
+            }
+        })
+    }
+
+    fn end_lease<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let command = Bytes::from(format!("md cw:lease:{key}\r\n"));
+            exchange(pool, || command.clone(), 0, 0, None)
+                .await
+                .map(drop)
         })
     }
 

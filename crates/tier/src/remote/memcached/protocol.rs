@@ -36,7 +36,10 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
         return Ok(Frame::Whole(head));
     };
     if len > longest {
-        return Err(RemoteError::Garbage("a value longer than any block"));
+        // The node is well: the value is damaged, or forged.
+        return Err(RemoteError::Damaged(
+            "a value longer than any block".to_owned(),
+        ));
     }
     let whole = head.saturating_add(len).saturating_add(2);
     if buffer.len() < whole {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::protocol::{self, Before, Redis, code_of, name_of};
+use super::protocol::{self, Before, Redis, code_of, lease_name_of, name_of};
 use super::resp::RespReply;
 use super::slot;
 use super::topology::{self, Redirect, SlotMap};
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{self, Dialer, Nodes};
 use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
@@ -393,7 +393,7 @@ impl RemoteEngine for RedisCluster {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
             let name = name_of(key);
@@ -405,6 +405,37 @@ impl RemoteEngine for RedisCluster {
                 RespReply::Status(_) => Ok(()),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
             }
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async move {
+            let name = lease_name_of(key);
+            let name = name.as_slice();
+            let lease = |pool: Arc<Pool>, before| async move {
+                protocol::lease(&pool, name, before, time).await
+            };
+            protocol::is_taken(&self.shared.follow(node, lease).await?)
+        })
+    }
+
+    fn end_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = lease_name_of(key);
+            let name = name.as_slice();
+            let end = |pool: Arc<Pool>, before| async move {
+                protocol::end_lease(&pool, name, before).await
+            };
+            self.shared.follow(node, end).await.map(drop)
         })
     }
 

@@ -1,13 +1,14 @@
 //! [`Redis`]: the commands of Redis that a cache of blocks needs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
 
 use super::resp::{self, RespReply};
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
 use crate::remote::{Credentials, EngineSettings, RemoteError};
@@ -150,19 +151,69 @@ pub(super) async fn set(
     pool: &Arc<Pool<Redis>>,
     name: &[u8],
     before: Before,
-    block: &Block,
+    block: &StoredBlock,
 ) -> Result<RespReply, RemoteError> {
     let mut head = Vec::with_capacity(128);
     let replies = asking(&mut head, before);
-    resp::command(&mut head, &[b"SET", name], Some(block.sealed_len()));
-    head.extend_from_slice(block.header());
+    resp::command(&mut head, &[b"SET", name], Some(block.total_len()));
+    head.extend_from_slice(block.head());
     let head = Bytes::from(head);
     let command = || {
         head.clone()
-            .chain(block.bytes().clone())
+            .chain(block.body().clone())
             .chain(Bytes::from_static(b"\r\n"))
     };
     exchange(pool, command, replies, 0, None).await
+}
+
+/// Returns the Redis key of a block's lease. The braces put it into the slot of the block.
+pub(super) fn lease_name_of(key: &BlockKey) -> Vec<u8> {
+    format!("cw:lease:{{cw:{key}}}").into_bytes()
+}
+
+/// Takes a lease, unless another client has it.
+pub(super) async fn lease(
+    pool: &Arc<Pool<Redis>>,
+    name: &[u8],
+    before: Before,
+    time: Duration,
+) -> Result<RespReply, RemoteError> {
+    let milliseconds = time.as_millis().max(1).to_string();
+    let arguments: [&[u8]; 6] = [b"SET", name, b"1", b"NX", b"PX", milliseconds.as_bytes()];
+    short(pool, before, &arguments).await
+}
+
+/// Ends a lease, with the one command that a user of a cache may always use.
+pub(super) async fn end_lease(
+    pool: &Arc<Pool<Redis>>,
+    name: &[u8],
+    before: Before,
+) -> Result<RespReply, RemoteError> {
+    short(pool, before, &[b"SET", name, b"0", b"XX", b"PX", b"1"]).await
+}
+
+/// Sends a command without a block.
+async fn short(
+    pool: &Arc<Pool<Redis>>,
+    before: Before,
+    arguments: &[&[u8]],
+) -> Result<RespReply, RemoteError> {
+    let mut bytes = Vec::with_capacity(160);
+    let replies = asking(&mut bytes, before);
+    resp::command(&mut bytes, arguments, None);
+    let bytes = Bytes::from(bytes);
+    exchange(pool, || bytes.clone(), replies, 0, None).await
+}
+
+/// Returns whether a lease was taken.
+pub(super) fn is_taken(reply: &RespReply) -> Result<bool, RemoteError> {
+    match reply {
+        RespReply::Status(_) => Ok(true),
+        RespReply::Value(None) => Ok(false),
+        _ => Err(RemoteError::Garbage(
+            "SET NX is answered by neither OK nor nothing",
+        )),
+    }
 }
 
 /// Writes what comes before, and returns how many replies there are to it.

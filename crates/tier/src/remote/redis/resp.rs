@@ -46,7 +46,7 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
                 number(digits)?;
             }
             Some((b'$', digits)) => {
-                if let Some(len) = size(digits, longest, "a value longer than any block")? {
+                if let Some(len) = size(digits, longest, too_long)? {
                     let end = at.saturating_add(len).saturating_add(2);
                     if buffer.len() < end {
                         return Ok(Frame::Needs(end));
@@ -58,7 +58,7 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
                 }
             }
             Some((b'*', digits)) => {
-                if let Some(len) = size(digits, LONGEST_LIST, "a list of too many members")? {
+                if let Some(len) = size(digits, LONGEST_LIST, too_many)? {
                     open = open.saturating_add(len);
                     if open > LONGEST_LIST {
                         return Err(RemoteError::Garbage("a list of too many members"));
@@ -92,7 +92,7 @@ fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<RespReply, Remot
         b'+' => RespReply::Status(frame.slice_ref(text)),
         b'-' => RespReply::Error(String::from_utf8_lossy(text).into_owned()),
         b':' => RespReply::Number(number(text)?),
-        b'$' => RespReply::Value(match size(text, usize::MAX - 2, "a value too long")? {
+        b'$' => RespReply::Value(match size(text, usize::MAX - 2, too_long)? {
             None => None,
             Some(len) => {
                 let end = at.saturating_add(len);
@@ -104,7 +104,7 @@ fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<RespReply, Remot
             }
         }),
         b'*' => {
-            let len = size(text, LONGEST_LIST, "a list of too many members")?.unwrap_or(0);
+            let len = size(text, LONGEST_LIST, too_many)?.unwrap_or(0);
             let mut members = Vec::new();
             for _ in 0..len {
                 members.push(reply(frame, at, depth + 1)?);
@@ -133,14 +133,28 @@ fn number(digits: &[u8]) -> Result<i64, RemoteError> {
         .ok_or(RemoteError::Garbage("no number where there should be one"))
 }
 
-fn size(digits: &[u8], most: usize, why: &'static str) -> Result<Option<usize>, RemoteError> {
+/// Returns the error for a value that is no block. The node is well: the value is damaged, or forged.
+fn too_long() -> RemoteError {
+    RemoteError::Damaged("a value longer than any block".to_owned())
+}
+
+fn too_many() -> RemoteError {
+    RemoteError::Garbage("a list of too many members")
+}
+
+fn size(
+    digits: &[u8],
+    most: usize,
+    too_much: fn() -> RemoteError,
+) -> Result<Option<usize>, RemoteError> {
     match number(digits)? {
         -1 => Ok(None),
+        ..-1 => Err(RemoteError::Garbage("a negative length")),
         len => usize::try_from(len)
             .ok()
             .filter(|len| *len <= most)
             .map(Some)
-            .ok_or(RemoteError::Garbage(why)),
+            .ok_or_else(too_much),
     }
 }
 
@@ -224,8 +238,6 @@ mod tests {
             b"HTTP/1.1 400 Bad Request\r\n".as_slice(),
             b"$x\r\n",
             b"$-2\r\n",
-            b"$99999999999\r\n",
-            b"$1048577\r\n",
             b"*99999999\r\n",
             b"$1\r\nabc\r\n",
             b"\r\n",
@@ -235,6 +247,11 @@ mod tests {
                 "{}",
                 bytes.escape_ascii()
             );
+        }
+        for bytes in [b"$99999999999\r\n".as_slice(), b"$1048577\r\n"] {
+            // The node speaks the protocol: it is the value that is wrong.
+            let error = measure(bytes, LONGEST);
+            assert!(matches!(error, Err(RemoteError::Damaged(_))), "{error:?}");
         }
         let endless = vec![b'+'; LONGEST_LINE];
         assert!(measure(&endless, LONGEST).is_err(), "a line has an end");

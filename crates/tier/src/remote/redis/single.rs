@@ -1,14 +1,15 @@
 //! [`SingleRedis`]: the conversation with Redis nodes that do not know each other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::protocol::{self, Before, Redis, hopeless, name_of};
+use super::protocol::{self, Before, Redis, hopeless, lease_name_of, name_of};
 use super::resp::RespReply;
 use crate::BlockKey;
-use crate::block::Block;
+use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::rendezvous::Speaks;
 use crate::remote::wire::Pool;
@@ -44,7 +45,7 @@ impl Speaks for SingleRedis {
     fn put<'a>(
         pool: &'a Arc<Pool<Redis>>,
         key: &'a BlockKey,
-        block: &'a Block,
+        block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
             let name = name_of(key);
@@ -52,6 +53,33 @@ impl Speaks for SingleRedis {
                 RespReply::Status(_) => Ok(()),
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
+            }
+        })
+    }
+
+    fn lease<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        key: &'a BlockKey,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
+        Box::pin(async move {
+            let name = lease_name_of(key);
+            match protocol::lease(pool, &name, Before::Nothing, time).await? {
+                RespReply::Error(why) => Err(protocol::refused(why)),
+                reply => protocol::is_taken(&reply),
+            }
+        })
+    }
+
+    fn end_lease<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = lease_name_of(key);
+            match protocol::end_lease(pool, &name, Before::Nothing).await? {
+                RespReply::Error(why) => Err(protocol::refused(why)),
+                _ => Ok(()),
             }
         })
     }

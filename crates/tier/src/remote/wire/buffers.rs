@@ -15,7 +15,7 @@ pub(super) const LEAST_READ: usize = 4 << 10;
 
 /// Memory for blocks on their way in.
 #[derive(Debug)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     free: Mutex<Vec<BytesMut>>,
     /// How long each is.
     room: usize,
@@ -23,7 +23,7 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Buffers for replies of at most this length.
-    pub(super) fn new(longest: usize) -> Arc<Self> {
+    pub(crate) fn new(longest: usize) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::default(),
             room: longest.saturating_add(2 * LEAST_READ),
@@ -31,14 +31,14 @@ impl Buffers {
     }
 
     /// Returns an empty one, with room for a reply.
-    pub(super) fn take(&self) -> BytesMut {
+    pub(crate) fn take(&self) -> BytesMut {
         let free = self.free().pop();
         free.unwrap_or_else(|| BytesMut::with_capacity(self.room))
     }
 
     /// Shares received bytes with readers. The buffer returns to the pool when the last reader
     /// drops it.
-    pub(super) fn lend(self: &Arc<Self>, filled: BytesMut) -> Bytes {
+    pub(crate) fn lend(self: &Arc<Self>, filled: BytesMut) -> Bytes {
         Bytes::from_owner(Lent {
             buffer: filled,
             home: Arc::clone(self),

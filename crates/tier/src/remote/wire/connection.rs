@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::buffers::{Buffers, LEAST_READ};
 use super::frame::Frame;
 use super::tls::Tls;
-use crate::block::HEADER;
+use crate::block::LONGEST_ENVELOPE;
 use crate::policy::Started;
 use crate::remote::{Address, EngineSettings, RemoteError};
 use crate::{Error, Settings};
@@ -82,7 +82,7 @@ impl<P: Protocol> Dialer<P> {
         cache: &Settings,
     ) -> Result<Self, Error> {
         let block = usize::try_from(cache.block.0).unwrap_or(usize::MAX);
-        let longest = block.saturating_add(HEADER).max(LONGEST_OTHER);
+        let longest = block.saturating_add(LONGEST_ENVELOPE).max(LONGEST_OTHER);
         Ok(Self {
             protocol,
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,

@@ -7,6 +7,7 @@ mod nodes;
 mod pool;
 mod tls;
 
+pub(crate) use buffers::Buffers;
 pub(super) use connection::{Connection, Dialer, Protocol, SharedDialer};
 pub(super) use frame::Frame;
 pub(super) use nodes::{Nodes, exchange};

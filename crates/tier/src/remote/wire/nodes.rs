@@ -7,7 +7,7 @@ use bytes::Buf;
 
 use super::connection::{Protocol, SharedDialer};
 use super::pool::Pool;
-use crate::block::HEADER;
+use crate::block::LONGEST_ENVELOPE;
 use crate::policy::Started;
 use crate::remote::{Address, NodeId, RemoteError};
 
@@ -81,7 +81,7 @@ pub(in crate::remote) async fn exchange<P: Protocol, B: Buf>(
         let connection = lease.connection()?;
         let used = connection.used;
         if expected > 0 {
-            connection.expect(expected.saturating_add(HEADER + 32));
+            connection.expect(expected.saturating_add(LONGEST_ENVELOPE + 32));
         }
         let answer = async {
             connection.send(command()).await?;

@@ -1,0 +1,79 @@
+//! [`Turn`]: whether a client that missed a block in the engine reads the origin, or waits for the client that does.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::BlockKey;
+use crate::block::Block;
+use crate::policy::{EngineAnswer, Lease, LeaseAnswer, Remote};
+
+/// The outcome of a miss.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// This client reads the origin, under a lease if the engine gave one.
+    Read(Option<Lease>),
+    /// Another client has read the origin.
+    Found(Block),
+}
+
+/// Takes the lease of a block, or waits for the block while another client has the lease. `asked` is the time at which
+/// the engine was asked for the block.
+///
+/// The wait is bounded by the usual response time of the origin. A lease whose holder died ends before that, and one of
+/// the waiting clients takes it over.
+pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) -> Turn {
+    let leases = remote.leases();
+    let Some(times) = leases.times() else {
+        return Turn::Read(None);
+    };
+    let end = Instant::now() + times.wait;
+    let mut pause = times.pause;
+    let mut is_waiting = false;
+    loop {
+        match remote.take_lease(key, times.lease).await {
+            LeaseAnswer::Taken(lease) => {
+                if is_waiting {
+                    leases.waited_well();
+                }
+                // An earlier lease may have ended, with the block stored, since the block was missed.
+                if asked.elapsed() > times.lease / 2
+                    && let EngineAnswer::Hit(block) = remote.get(key).await
+                {
+                    return Turn::Found(block);
+                }
+                return Turn::Read(Some(lease));
+            }
+            LeaseAnswer::Held => {}
+            LeaseAnswer::Unknown => return Turn::Read(None),
+        }
+        if !is_waiting {
+            leases.waits();
+            is_waiting = true;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            leases.waited_in_vain();
+            return Turn::Read(None);
+        }
+        sleep(jittered(pause).min(left)).await;
+        asked = Instant::now();
+        match remote.get(key).await {
+            EngineAnswer::Hit(block) => {
+                leases.waited_well();
+                return Turn::Found(block);
+            }
+            EngineAnswer::Miss => {}
+            EngineAnswer::Corrupt | EngineAnswer::Unknown => return Turn::Read(None),
+        }
+        pause = (pause.saturating_mul(3) / 2).min(times.longest_pause);
+    }
+}
+
+/// Returns a time between three and five quarters of this one, so that clients do not ask in step.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.75 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests;
