@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +18,7 @@ use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room};
 use crate::policy::{EngineAnswer, Remote};
+use crate::published::address::Hash;
 use crate::{BlockKey, Error, Settings};
 
 /// The longest range that one read may have.
@@ -80,6 +81,31 @@ pub struct BlockCache {
     inner: Arc<CacheInner>,
 }
 
+/// A cache that is there as long as another handle of it is: for an origin that reads through the cache that it is the
+/// origin of.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakCache(Weak<CacheInner>);
+
+impl WeakCache {
+    pub(crate) fn upgrade(&self) -> Option<BlockCache> {
+        self.0.upgrade().map(|inner| BlockCache { inner })
+    }
+}
+
+/// The key of a block, and the hash of its bytes where the origin knows it.
+#[derive(Clone, Copy, Debug)]
+struct BlockName {
+    key: BlockKey,
+    hash: Option<Hash>,
+}
+
+impl BlockName {
+    /// Says whether a block has the bytes that the origin has named, as far as it has.
+    fn is_of(&self, block: &Block) -> bool {
+        self.hash.is_none_or(|hash| Hash::of(block.bytes()) == hash)
+    }
+}
+
 #[derive(Debug)]
 struct CacheInner {
     settings: Settings,
@@ -120,6 +146,10 @@ impl BlockCache {
                 counters: Counters::new(),
             }),
         })
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakCache {
+        WeakCache(Arc::downgrade(&self.inner))
     }
 
     /// Returns how it is set up.
@@ -203,13 +233,16 @@ impl BlockCache {
     /// Makes a file from metadata of an earlier look, without a request to the origin.
     #[must_use]
     pub fn file(&self, path: &Path, meta: Meta) -> File {
-        let key = BlockKey::of_object(
-            self.inner.origin.identity(),
-            path,
-            meta.size,
-            &meta.version,
-            self.inner.settings.block.0,
-        );
+        let key = match &meta.content {
+            Some(_) => ObjectKey::NONE,
+            None => BlockKey::of_object(
+                self.inner.origin.identity(),
+                path,
+                meta.size,
+                &meta.version,
+                self.inner.settings.block.0,
+            ),
+        };
         File {
             path: path.to_owned(),
             meta,
@@ -293,18 +326,24 @@ impl BlockCache {
 
     /// Returns one block, from the nearest that has it.
     async fn block(&self, file: &File, number: u64) -> Result<Bytes, Error> {
-        let key = file.key.block(number);
+        let name = self.inner.name(file, number).await?;
+        let key = name.key;
         if !file.is_settled() {
             // Two states may share this key, so only bytes read now are certain.
-            let block = self.inner.fetch_from_origin(file, number, key).await?;
+            let block = self.inner.fetch_from_origin(file, number, name).await?;
             return Ok(block.bytes().clone());
         }
         let begun = Instant::now();
         let counters = &self.inner.counters;
         match self.inner.local.memory(&key) {
-            Ok(Some(block)) => {
+            // What comes from the disk is in memory before it was compared with its hash.
+            Ok(Some(block)) if !self.inner.local.has_disk() || name.is_of(&block) => {
                 counters.memory.hit(block.bytes().len(), begun.elapsed());
                 return Ok(block.bytes().clone());
+            }
+            Ok(Some(_)) => {
+                counters.memory.corrupt.one();
+                counters.memory.error(begun.elapsed());
             }
             Ok(None) => counters.memory.miss(begun.elapsed()),
             Err(_) => {
@@ -317,7 +356,7 @@ impl BlockCache {
             let file = file.clone();
             async move {
                 let end = deadline::after(inner.settings.read_deadline);
-                let fetched = deadline::by(end, inner.fetch(&file, number, key)).await;
+                let fetched = deadline::by(end, inner.fetch(&file, number, name)).await;
                 fetched.unwrap_or_else(|| Err(inner.late(&file.path, "the block")))
             }
         });
@@ -380,8 +419,10 @@ impl BlockCache {
         };
         let mut blocks = stream::iter(first..=last)
             .map(|number| {
-                let key = file.key.block(number);
-                let fetch = self.inner.fetch_from_origin(file, number, key);
+                let fetch = async move {
+                    let name = self.inner.name(file, number).await?;
+                    self.inner.fetch_from_origin(file, number, name).await
+                };
                 tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
             .buffered(BLOCKS_AT_ONCE);
@@ -413,10 +454,34 @@ impl BlockCache {
 }
 
 impl CacheInner {
+    /// Returns the name of a block: of the hash of its bytes, where the origin knows that.
+    async fn name(&self, file: &File, number: u64) -> Result<BlockName, Error> {
+        let Some(content) = &file.meta.content else {
+            return Ok(BlockName {
+                key: file.key.block(number),
+                hash: None,
+            });
+        };
+        let inline = usize::try_from(number)
+            .ok()
+            .and_then(|number| content.refs.get(number));
+        let hash = match inline.filter(|_| content.level == 0) {
+            Some(block) => block.hash,
+            None => self.origin.block(&file.path, content, number).await?.hash,
+        };
+        Ok(BlockName {
+            key: BlockKey::of_content(&hash.0),
+            hash: Some(hash),
+        })
+    }
+
     /// Looks for a block where memory has none.
-    async fn fetch(&self, file: &File, number: u64, key: BlockKey) -> Result<Block, Error> {
+    async fn fetch(&self, file: &File, number: u64, name: BlockName) -> Result<Block, Error> {
+        let key = name.key;
         // Another fetch may have ended between the reader's look and this one's begin.
-        if let Ok(Some(block)) = self.local.memory(&key) {
+        if let Ok(Some(block)) = self.local.memory(&key)
+            && name.is_of(&block)
+        {
             return Ok(block);
         }
         if self.local.has_disk() {
@@ -424,9 +489,13 @@ impl CacheInner {
             let found = self.local.disk(&key).await;
             let (counters, took) = (&self.counters.disk, begun.elapsed());
             match found {
-                Ok(Some(block)) => {
+                Ok(Some(block)) if name.is_of(&block) => {
                     counters.hit(block.bytes().len(), took);
                     return Ok(block);
+                }
+                Ok(Some(_)) => {
+                    counters.corrupt.one();
+                    counters.error(took);
                 }
                 Ok(None) => counters.miss(took),
                 Err(why) => {
@@ -442,7 +511,8 @@ impl CacheInner {
             let found = match remote.get(&key).await {
                 // A process that can write to the engine can also forge a checksum.
                 EngineAnswer::Hit(block)
-                    if length(block.bytes()) != self.range(file, number).len =>
+                    if length(block.bytes()) != self.range(file, number).len
+                        || !name.is_of(&block) =>
                 {
                     EngineAnswer::Corrupt
                 }
@@ -463,15 +533,16 @@ impl CacheInner {
                 EngineAnswer::Unknown => counters.error(took),
             }
         }
-        self.fetch_from_origin(file, number, key).await
+        self.fetch_from_origin(file, number, name).await
     }
 
     async fn fetch_from_origin(
         &self,
         file: &File,
         number: u64,
-        key: BlockKey,
+        name: BlockName,
     ) -> Result<Block, Error> {
+        let key = name.key;
         let range = self.range(file, number);
         let begun = Instant::now();
         // Looked at before the read: the clock goes on meanwhile.
@@ -497,8 +568,17 @@ impl CacheInner {
                 return Err(error);
             }
         };
-        counters.hit(bytes.len(), took);
         let block = Block::seal(&key, bytes);
+        if !name.is_of(&block) {
+            counters.corrupt.one();
+            counters.error(took);
+            return Err(Error::Published {
+                path: file.path.clone(),
+                why: "the store has other bytes than were published (the hash differs): they are not used; restore the store \
+                      from a copy, or publish again",
+            });
+        }
+        counters.hit(block.bytes().len(), took);
         if keep {
             self.local.keep(key, block.clone());
             if let Some(remote) = &self.remote {

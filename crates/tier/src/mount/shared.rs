@@ -25,6 +25,8 @@ pub(super) struct MountShared {
     pub(super) inodes: Inodes,
     pub(super) operations: Operations,
     pub(super) owner: Owner,
+    /// Whether names come from the origin: those of a published version come from its tree.
+    asks_origin: bool,
     name: String,
     directory: PathBuf,
     began: Instant,
@@ -48,9 +50,10 @@ impl MountShared {
         Self {
             cache,
             runtime,
-            inodes: Inodes::new(),
+            inodes: Inodes::new(options.root.clone()),
             operations: Operations::new(),
             owner: Owner::this(block_size, options.allow_other),
+            asks_origin: options.root.as_os_str().is_empty(),
             name: options.name.clone(),
             directory: directory.to_owned(),
             began: Instant::now(),
@@ -65,6 +68,32 @@ impl MountShared {
     pub(super) fn notify_by(&self, notifier: Notifier) {
         // Set once, when the mount begins.
         let _ = self.notifier.set(notifier);
+    }
+
+    /// Makes another path of the origin the root. Returns when the kernel has dropped the names in the root before.
+    pub(super) fn switch(&self, root: PathBuf) -> Result<(), Error> {
+        let before = self.inodes.root();
+        if before == root {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for path in [&before, &root] {
+            let list = self.runtime.block_on(self.cache.list(path))?;
+            names.extend(list.into_iter().map(|entry| entry.name));
+        }
+        self.inodes.set_root(root);
+        let Some(notifier) = self.notifier.get() else {
+            return Ok(());
+        };
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            // Where the kernel does not know the name, all is well. It waits for lookups under way, which may have
+            // begun in the root before.
+            let _ = notifier.inval_entry(INodeNo(ROOT), &name);
+        }
+        let _ = notifier.inval_inode(INodeNo(ROOT), -1, 0);
+        Ok(())
     }
 
     pub(super) fn report(&self) -> MountReport {
@@ -101,7 +130,7 @@ impl MountShared {
     /// The path of a directory of the origin.
     pub(super) fn directory(&self, number: u64) -> Option<PathBuf> {
         if number == ROOT {
-            return Some(PathBuf::new());
+            return Some(self.inodes.root());
         }
         match &self.inodes.get(number)?.content {
             Content::Directory { path, .. } => Some(path.clone()),
@@ -188,7 +217,9 @@ impl MountShared {
     }
 
     pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
-        self.operations.asks_origin(operation);
+        if self.asks_origin {
+            self.operations.asks_origin(operation);
+        }
         self.cache.look(path).await
     }
 
@@ -203,7 +234,9 @@ impl MountShared {
                 return Ok(Arc::clone(list));
             }
         }
-        self.operations.asks_origin(Operation::Opendir);
+        if self.asks_origin {
+            self.operations.asks_origin(Operation::Opendir);
+        }
         let looked = Instant::now();
         let mut list = self.cache.list(path).await?;
         // Looked up by name.
