@@ -148,6 +148,13 @@ impl BlockCache {
         })
     }
 
+    /// Keeps bytes that are not those of this hash, as who can write to the disk of a cache does.
+    #[cfg(test)]
+    pub(crate) fn plant(&self, hash: &Hash, forged: Bytes) {
+        let key = BlockKey::of_content(&hash.0);
+        self.inner.local.keep(key, Block::seal(&key, forged));
+    }
+
     pub(crate) fn downgrade(&self) -> WeakCache {
         WeakCache(Arc::downgrade(&self.inner))
     }

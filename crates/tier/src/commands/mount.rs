@@ -29,7 +29,10 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
         background::detach();
     }
     let mut wanted = cache::wanted(&arguments.settings, |_| {})?;
-    let version = published::Mounted::open(&arguments.origin, &mut wanted)?;
+    // Before anything is there to be undone.
+    let interrupt = Interrupt::catch()?;
+    let runtime = cache::runtime(&wanted.cache)?;
+    let version = published::Mounted::open(&arguments.origin, &mut wanted, &runtime)?;
     let origin = match &version {
         Some(version) => version.origin(),
         None => cache::origin(&arguments.origin, &wanted)?,
@@ -41,9 +44,6 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
             escaped(&arguments.directory)
         ));
     }
-    // Before anything is there to be undone.
-    let interrupt = Interrupt::catch()?;
-    let runtime = cache::runtime(&wanted.cache)?;
     if let Some(lacks) = runtime.block_on(origin.check())? {
         tell(&format!("warning: {lacks}"));
     }

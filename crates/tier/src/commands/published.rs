@@ -172,7 +172,11 @@ pub struct Mounted {
 
 impl Mounted {
     /// Reads and verifies the record, where a store is set, and adapts the settings to it.
-    pub fn open(name: &str, wanted: &mut SettingsBuilder) -> Result<Option<Self>> {
+    pub fn open(
+        name: &str,
+        wanted: &mut SettingsBuilder,
+        runtime: &Runtime,
+    ) -> Result<Option<Self>> {
         let Some(store) = wanted.mount.store.clone() else {
             ensure!(
                 wanted.mount.trust.is_none(),
@@ -195,8 +199,8 @@ impl Mounted {
             how: Acceptance {
                 allow_rollback: wanted.mount.allow_rollback,
             },
+            deadline: wanted.cache.read_deadline,
         };
-        let runtime = super::cache::runtime(&wanted.cache)?;
         let record = runtime.block_on(feed.record())?;
         wanted.cache.block = Bytes(record.block);
         wanted.mount.root = Published::root_of(&record);

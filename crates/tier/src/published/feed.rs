@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cachewise_units::ByteRange;
 
@@ -32,6 +33,8 @@ pub struct Feed {
     pub state: PathBuf,
     /// Whether older versions are accepted.
     pub how: Acceptance,
+    /// Time limit for reading a record.
+    pub deadline: Duration,
 }
 
 impl Feed {
@@ -42,7 +45,13 @@ impl Feed {
     /// [`PublishError::RolledBack`], [`PublishError::Expired`]; [`PublishError::Read`] for a store that cannot be read.
     pub async fn record(&self) -> Result<Record, PublishError> {
         let path = self.name.path();
-        let bytes = self.read(Path::new(&path)).await?;
+        let path = Path::new(&path);
+        let read = tokio::time::timeout(self.deadline, self.read(path)).await;
+        let bytes = read.map_err(|_| Error::Deadline {
+            path: path.to_owned(),
+            after: self.deadline,
+            waiting_for: "the record",
+        })??;
         let record = Record::verify(&bytes, &self.name, &self.key)?;
         let now = since_1970().as_secs();
         accept(&self.state, &self.key, &record, self.how, now)?;

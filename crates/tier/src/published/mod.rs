@@ -34,6 +34,8 @@ mod recent;
 mod record;
 mod state;
 mod store;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod walk;
 mod wire;

@@ -51,7 +51,11 @@ impl PackReader {
         let first = start / WINDOW;
         let is_in_one = len > 0 && len < WINDOW / 2 && (start + len - 1) / WINDOW == first;
         if !is_in_one {
-            return self.read_range(to.pack, ByteRange { start, len }).await;
+            let bytes = self.read_range(to.pack, ByteRange { start, len }).await?;
+            return match bytes.len() == to.len as usize {
+                true => Ok(bytes),
+                false => Err(cut(to.pack)),
+            };
         }
         let known = self.windows().get(&(to.pack, first));
         let window = match known {

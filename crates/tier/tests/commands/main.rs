@@ -19,6 +19,7 @@ mod mount_names;
 mod mounted;
 mod ordinary_user;
 mod permissions;
+mod published;
 mod reader;
 mod s3_origin;
 mod s3_server;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ordinary_user::trials(),
         identity::trials(),
         permissions::trials(),
+        published::trials(),
         settings::trials(),
         walkthrough::trials(),
     ];
