@@ -343,7 +343,7 @@ impl BlockCache {
         let begun = Instant::now();
         let counters = &self.inner.counters;
         match self.inner.local.memory(&key) {
-            // What comes from the disk is in memory before it was compared with its hash.
+            // A block from the disk is in memory before it was compared with its hash.
             Ok(Some(block)) if !self.inner.local.has_disk() || name.is_of(&block) => {
                 counters.memory.hit(block.bytes().len(), begun.elapsed());
                 return Ok(block.bytes().clone());

@@ -50,6 +50,8 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
     let cache = cache::open(&runtime, &wanted, origin)?;
     if let Some(version) = &version {
         version.read_through(&cache);
+        // A tree whose topmost chunk is damaged is refused here, and not by each read.
+        runtime.block_on(cache.look(&wanted.mount.root))?;
     }
     let options = MountOptions {
         name: arguments.origin.clone(),

@@ -244,7 +244,7 @@ impl Mounted {
 pub struct Follow {
     mounted: Mounted,
     looked: Instant,
-    /// The last problem, which is told once.
+    /// The last problem, which is reported once.
     said: Option<String>,
 }
 

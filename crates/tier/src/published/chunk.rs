@@ -29,7 +29,7 @@ pub struct Item {
     pub inode: u64,
     /// Whether an access control list extended its permissions at the origin.
     pub has_acl: bool,
-    /// What it is.
+    /// Its kind.
     pub body: Body,
 }
 

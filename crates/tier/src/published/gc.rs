@@ -10,7 +10,7 @@ use super::publish::{latest, records};
 use super::record::{Record, VersionName};
 use super::store::Store;
 
-/// What was collected, or would be.
+/// The result of a collection, or of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Versions that were removed: `NAME@VERSION`.

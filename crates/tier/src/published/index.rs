@@ -64,7 +64,7 @@ impl FileState {
     }
 }
 
-/// What is stored of a file.
+/// The stored content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownFile {
     pub content: Content,

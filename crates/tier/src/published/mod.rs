@@ -3,7 +3,8 @@
 //! A version is a Merkle tree. Files are cut into blocks of a fixed size; a directory is a list of objects in chunks, with
 //! the hashes of the blocks of its files and of the chunks of its directories. Blocks and chunks lie in packs, files of
 //! the store of some MiB; a reference is a hash and a place in a pack. A record names the topmost chunk and is signed.
-//! What was verified from the record down to a block is what was published, wherever it comes from.
+//! A block that was verified from the record down is the published one, wherever it
+//! comes from.
 //!
 //! It is *not* a backup: access control lists and extended attributes are not stored, and a store has no copy of itself.
 //!

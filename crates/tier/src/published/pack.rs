@@ -16,7 +16,7 @@ const DATA: usize = 16 << 20;
 /// Length of a pack of chunks at most, without its last chunk.
 const TREE: usize = 4 << 20;
 
-/// What bytes are for: chunks lie together, so that they can be read together.
+/// The purpose of bytes: chunks lie together, so that they can be read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Blocks of files.

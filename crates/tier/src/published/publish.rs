@@ -19,7 +19,7 @@ use super::walk::{Walk, Walked};
 /// The step of a file system's clock, generously: a file that changed within it is read the next time too.
 const STEP: Duration = Duration::from_millis(2_500);
 
-/// What to publish, and where.
+/// A directory to publish, and its store.
 #[derive(Debug)]
 pub struct PublishOptions<'a> {
     /// The directory to publish.
@@ -43,7 +43,7 @@ pub struct PublishOptions<'a> {
 pub struct Publication {
     /// Its record.
     pub record: Record,
-    /// What the walk met.
+    /// The objects of the walk.
     pub walked: Walked,
     /// Bytes written to packs.
     pub written_bytes: u64,

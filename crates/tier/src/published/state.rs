@@ -1,4 +1,4 @@
-//! What a machine remembers: the newest serial seen of each name, and the index of its last version.
+//! The memory of a machine: the newest serial seen of each name, and the index of its last version.
 
 use std::path::{Path, PathBuf};
 

@@ -27,7 +27,7 @@ const MADE: u64 = 1 << 63;
 /// The name of the origin in the topmost chunk.
 pub(super) const ROOT: &[u8] = b"root";
 
-/// What a walk has met.
+/// The objects that a walk has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// Files.

@@ -100,7 +100,7 @@ impl Place {
         Mounted::by(self.mounting(version), &directory)
     }
 
-    /// What a mount that is refused says.
+    /// Mounts a version that is refused.
     fn refused(&self, version: &str) -> Ended {
         let directory = self.at("refused");
         fs::create_dir_all(&directory).expect("made");
@@ -242,6 +242,23 @@ fn damaged_store() {
         .map(|path| (path.clone(), fs::read(path).expect("there")))
         .collect();
     assert_eq!(whole.len(), 2, "one of blocks and one of chunks");
+    // The error of a read, or of the mount where the topmost chunk is damaged.
+    let refused = |reason: &str| {
+        let directory = place.at("mnt");
+        fs::create_dir_all(&directory).expect("made");
+        let mut command = place.mounting("data@v1");
+        command.arg("--background").arg(&directory);
+        let ended = Ended::of(&mut command);
+        if ended.code() == 2 {
+            ended.says(reason, "it is not mounted");
+            return;
+        }
+        let read = fs::read(directory.join("file"));
+        let unmounted = Command::new("umount").arg(&directory).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+        let error = read.expect_err("no byte of it is given");
+        assert_eq!(error.raw_os_error(), Some(5), "{reason}: {error}");
+    };
     let read = || -> std::io::Result<Vec<u8>> {
         let mounted = place.mount("data@v1");
         fs::read(mounted.path("file"))
@@ -252,14 +269,12 @@ fn damaged_store() {
         let middle = forged.len() / 2;
         forged[middle] ^= 1;
         let cut = bytes[..bytes.len() / 2].to_vec();
-        for damaged in [forged, cut] {
+        for (damaged, reason) in [(forged, "the hash differs"), (cut, "cut off")] {
             write(path, &damaged);
-            let error = read().expect_err("no byte of it is given");
-            assert_eq!(error.raw_os_error(), Some(5), "{error}");
+            refused(reason);
         }
         fs::remove_file(path).expect("removed");
-        let error = read().expect_err("it is not there");
-        assert_eq!(error.raw_os_error(), Some(5), "{error}");
+        refused("does not have this pack");
         write(path, bytes);
     }
     assert_eq!(read().expect("restored"), bytes_of(1, 300_000));
