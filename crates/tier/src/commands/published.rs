@@ -59,6 +59,9 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
             is_full: arguments.full,
         },
     )?;
+    if let Some(why) = &done.warning {
+        tell(&format!("warning: the next version reads all files: {why}"));
+    }
     let sheet = publication(&done, began).chosen(arguments.columns.as_ref());
     written(sinks, &sheet)?;
     Ok(ExitCode::SUCCESS)

@@ -43,6 +43,8 @@ pub struct PublishOptions<'a> {
 pub struct Publication {
     /// Its record.
     pub record: Record,
+    /// Why the next publication reads all files.
+    pub warning: Option<String>,
     /// The objects of the walk.
     pub walked: Walked,
     /// Bytes written to packs.
@@ -105,9 +107,11 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
     let record = commit(store, record, options.key)?;
     let used: HashSet<_> = used.into_iter().collect();
     let bytes = base.next(&top.hash, files, &new, Some(&used));
-    save(&index, &bytes)?;
+    // The version is visible by now.
+    let warning = save(&index, &bytes).err().map(|error| error.to_string());
     Ok(Publication {
         record,
+        warning,
         walked,
         written_bytes,
         written_packs,
