@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -20,6 +20,7 @@ use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::policy::{EngineAnswer, Lease, Remote};
+use crate::published::address::Hash;
 use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
 
@@ -90,6 +91,31 @@ pub struct BlockCache {
     inner: Arc<CacheInner>,
 }
 
+/// A cache that is there as long as another handle of it is: for an origin that reads through the cache that it is the
+/// origin of.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakCache(Weak<CacheInner>);
+
+impl WeakCache {
+    pub(crate) fn upgrade(&self) -> Option<BlockCache> {
+        self.0.upgrade().map(|inner| BlockCache { inner })
+    }
+}
+
+/// The key of a block, and the hash of its bytes where the origin knows it.
+#[derive(Clone, Copy, Debug)]
+struct BlockName {
+    key: BlockKey,
+    hash: Option<Hash>,
+}
+
+impl BlockName {
+    /// Says whether a block has the bytes that the origin has named, as far as it has.
+    fn is_of(&self, block: &Block) -> bool {
+        self.hash.is_none_or(|hash| Hash::of(block.bytes()) == hash)
+    }
+}
+
 #[derive(Debug)]
 struct CacheInner {
     settings: Settings,
@@ -133,6 +159,17 @@ impl BlockCache {
                 counters: Counters::new(),
             }),
         })
+    }
+
+    /// Keeps bytes that are not those of this hash, as who can write to the disk of a cache does.
+    #[cfg(test)]
+    pub(crate) fn plant(&self, hash: &Hash, forged: Bytes) {
+        let key = BlockKey::of_content(&hash.0);
+        self.inner.local.keep(key, Block::seal(&key, forged));
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakCache {
+        WeakCache(Arc::downgrade(&self.inner))
     }
 
     /// Returns how it is set up.
@@ -259,13 +296,16 @@ impl BlockCache {
     /// Makes a file from metadata of an earlier look, without a request to the origin.
     #[must_use]
     pub fn file(&self, path: &Path, meta: Meta) -> File {
-        let key = BlockKey::of_object(
-            self.inner.origin.identity(),
-            path,
-            meta.size,
-            &meta.version,
-            self.inner.settings.block.0,
-        );
+        let key = match &meta.content {
+            Some(_) => ObjectKey::NONE,
+            None => BlockKey::of_object(
+                self.inner.origin.identity(),
+                path,
+                meta.size,
+                &meta.version,
+                self.inner.settings.block.0,
+            ),
+        };
         File {
             path: path.to_owned(),
             meta,
@@ -350,21 +390,27 @@ impl BlockCache {
 
     /// Returns one block, from the nearest that has it.
     async fn block(&self, file: &File, number: u64) -> Result<Bytes, Error> {
-        let key = file.key.block(number);
+        let name = self.inner.name(file, number).await?;
+        let key = name.key;
         if !file.is_settled() {
             // Two states may share this key, so only bytes read now are certain.
             let block = self
                 .inner
-                .fetch_from_origin(file, number, key, None)
+                .fetch_from_origin(file, number, name, None)
                 .await?;
             return Ok(block.bytes().clone());
         }
         let begun = Instant::now();
         let counters = &self.inner.counters;
         match self.inner.local.memory(&key) {
-            Ok(Some(block)) => {
+            // A block from the disk is in memory before it was compared with its hash.
+            Ok(Some(block)) if !self.inner.local.has_disk() || name.is_of(&block) => {
                 counters.memory.hit(block.bytes().len(), begun.elapsed());
                 return Ok(block.bytes().clone());
+            }
+            Ok(Some(_)) => {
+                counters.memory.corrupt.one();
+                counters.memory.error(begun.elapsed());
             }
             Ok(None) => counters.memory.miss(begun.elapsed()),
             Err(_) => {
@@ -377,7 +423,7 @@ impl BlockCache {
             let file = file.clone();
             async move {
                 let end = deadline::after(inner.settings.read_deadline);
-                let fetched = deadline::by(end, inner.fetch(&file, number, key)).await;
+                let fetched = deadline::by(end, inner.fetch(&file, number, name)).await;
                 fetched.unwrap_or_else(|| Err(inner.late(&file.path, "the block")))
             }
         });
@@ -440,8 +486,10 @@ impl BlockCache {
         };
         let mut blocks = stream::iter(first..=last)
             .map(|number| {
-                let key = file.key.block(number);
-                let fetch = self.inner.fetch_from_origin(file, number, key, None);
+                let fetch = async move {
+                    let name = self.inner.name(file, number).await?;
+                    self.inner.fetch_from_origin(file, number, name, None).await
+                };
                 tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
             .buffered(BLOCKS_AT_ONCE);
@@ -473,10 +521,34 @@ impl BlockCache {
 }
 
 impl CacheInner {
+    /// Returns the name of a block: of the hash of its bytes, where the origin knows that.
+    async fn name(&self, file: &File, number: u64) -> Result<BlockName, Error> {
+        let Some(content) = &file.meta.content else {
+            return Ok(BlockName {
+                key: file.key.block(number),
+                hash: None,
+            });
+        };
+        let inline = usize::try_from(number)
+            .ok()
+            .and_then(|number| content.refs.get(number));
+        let hash = match inline.filter(|_| content.level == 0) {
+            Some(block) => block.hash,
+            None => self.origin.block(&file.path, content, number).await?.hash,
+        };
+        Ok(BlockName {
+            key: BlockKey::of_content(&hash.0),
+            hash: Some(hash),
+        })
+    }
+
     /// Looks for a block where memory has none.
-    async fn fetch(&self, file: &File, number: u64, key: BlockKey) -> Result<Block, Error> {
+    async fn fetch(&self, file: &File, number: u64, name: BlockName) -> Result<Block, Error> {
+        let key = name.key;
         // Another fetch may have ended between the reader's look and this one's begin.
-        if let Ok(Some(block)) = self.local.memory(&key) {
+        if let Ok(Some(block)) = self.local.memory(&key)
+            && name.is_of(&block)
+        {
             return Ok(block);
         }
         if self.local.has_disk() {
@@ -484,9 +556,13 @@ impl CacheInner {
             let found = self.local.disk(&key).await;
             let (counters, took) = (&self.counters.disk, begun.elapsed());
             match found {
-                Ok(Some(block)) => {
+                Ok(Some(block)) if name.is_of(&block) => {
                     counters.hit(block.bytes().len(), took);
                     return Ok(block);
+                }
+                Ok(Some(_)) => {
+                    counters.corrupt.one();
+                    counters.error(took);
                 }
                 Ok(None) => counters.miss(took),
                 Err(why) => {
@@ -509,7 +585,7 @@ impl CacheInner {
             }
             // A process that can write to an engine of plain blocks can also forge a checksum.
             if let EngineAnswer::Hit(block) = &found
-                && length(block.bytes()) != self.range(file, number).len
+                && (length(block.bytes()) != self.range(file, number).len || !name.is_of(block))
             {
                 found = EngineAnswer::Corrupt;
             }
@@ -528,16 +604,17 @@ impl CacheInner {
                 EngineAnswer::Unknown => counters.error(took),
             }
         }
-        self.fetch_from_origin(file, number, key, lease).await
+        self.fetch_from_origin(file, number, name, lease).await
     }
 
     async fn fetch_from_origin(
         &self,
         file: &File,
         number: u64,
-        key: BlockKey,
+        name: BlockName,
         lease: Option<Lease>,
     ) -> Result<Block, Error> {
+        let key = name.key;
         let range = self.range(file, number);
         let begun = Instant::now();
         // Looked at before the read: the clock goes on meanwhile.
@@ -566,11 +643,20 @@ impl CacheInner {
                 return Err(error);
             }
         };
-        counters.hit(bytes.len(), took);
         if let Some(remote) = &self.remote {
             remote.leases().origin_took(took);
         }
         let block = Block::seal(&key, bytes);
+        if !name.is_of(&block) {
+            counters.corrupt.one();
+            counters.error(took);
+            return Err(Error::Published {
+                path: file.path.clone(),
+                why: "the store has other bytes than were published (the hash differs): they are not used; restore the store \
+                      from a copy, or publish again",
+            });
+        }
+        counters.hit(block.bytes().len(), took);
         if keep {
             self.local.keep(key, block.clone());
             if let Some(remote) = &self.remote {

@@ -167,6 +167,15 @@ pub enum Error {
         why: String,
     },
 
+    /// Bytes are not those that were published.
+    #[error("{}: {why}", named(path))]
+    Published {
+        /// The path in the version, or the name of the pack.
+        path: PathBuf,
+        /// The problem, and the remedy.
+        why: &'static str,
+    },
+
     /// A worker ended without an answer, which is a defect of this program.
     #[error(
         "{}: the worker that fetched it died; this is a defect, please report it",
@@ -218,6 +227,7 @@ impl Error {
             Self::Origin { .. }
             | Self::Directory { .. }
             | Self::Engine { .. }
+            | Self::Published { .. }
             | Self::Worker { .. } => ErrorKind::Failed,
         }
     }

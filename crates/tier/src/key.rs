@@ -21,7 +21,22 @@ pub struct BlockKey([u8; 16]);
 /// reads old blocks.
 const FORM: &str = "cachewise block 1";
 
+/// The same for blocks that are named by the hash of their bytes alone.
+const CONTENT: &[u8] = b"cachewise content 1";
+
 impl BlockKey {
+    /// Makes the key of a block that is known by the hash of its bytes: all files, versions and machines share it.
+    pub(crate) fn of_content(hash: &[u8; 32]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(CONTENT);
+        hasher.update(hash);
+        let mut key = [0; 16];
+        for (to, from) in key.iter_mut().zip(hasher.finalize().as_bytes()) {
+            *to = *from;
+        }
+        Self(key)
+    }
+
     /// Makes the keys of an object's blocks; [`Self::block`] is cheap from there.
     pub(crate) fn of_object(
         origin: &str,
@@ -71,6 +86,9 @@ impl BlockKey {
 pub(crate) struct ObjectKey([u8; 32]);
 
 impl ObjectKey {
+    /// The key of an object whose blocks have keys of their own.
+    pub(crate) const NONE: Self = Self([0; 32]);
+
     /// Returns the key of the block with this number.
     pub(crate) fn block(&self, number: u64) -> BlockKey {
         let hash = blake3::keyed_hash(&self.0, &number.to_le_bytes());

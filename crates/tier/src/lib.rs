@@ -40,6 +40,7 @@
 //! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `setting_value`: values as
 //!   text; `named`: [`SettingsBuilder`], settings by name; `error`: [`Error`].
 //! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
+//! - [`published`]: versions of a directory that never change, under a signature.
 //! - [`mount`]: an origin as a directory.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -62,6 +63,7 @@ pub mod mount;
 mod named;
 mod origin;
 mod policy;
+pub mod published;
 pub mod remote;
 mod runtime;
 mod seal;

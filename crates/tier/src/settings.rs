@@ -174,7 +174,21 @@ settings! {
         allow_other: bool = false, "";
         /// Number of FUSE worker threads, from 1 to 256
         threads: usize = 4, "NUMBER";
+        /// Store of published versions: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX; the origin
+        /// to mount is NAME@VERSION or NAME@latest then [default: not a published version]
+        store: Option<PathBuf> = None, "STORE";
+        /// Public key to trust, with --store: a file, or its 64 hexadecimal digits
+        trust: Option<PathBuf> = None, "KEY";
+        /// Interval of looking for a newer version, with --store and NAME@latest
+        poll: Duration = Duration::from_secs(60), "TIME";
+        /// Accept a version that is older than the newest that this machine has seen
+        allow_rollback: bool = false, "";
+        /// Directory for the serials of versions that this machine has seen [default: /var/lib/cachewise of root,
+        /// ~/.local/state/cachewise of other users]
+        state: Option<PathBuf> = None, "DIRECTORY";
     } also {
+        /// Path in the origin that is the root of the mount.
+        root: PathBuf = PathBuf::new();
         /// The source in the list of mounts: the origin.
         name: String = "origin".to_owned();
     }

@@ -131,3 +131,93 @@ pub const DEV_CLUSTER: [SheetColumn; 4] = [
     SheetColumn::new("of", "OF", false, "Master of a replica"),
     SheetColumn::new("pid", "PID", true, "Process ID of the server"),
 ];
+
+/// `publish`: the one version.
+pub const PUBLISHED: [SheetColumn; 13] = [
+    SheetColumn::new("version", "VERSION", false, "Name and version"),
+    SheetColumn::new(
+        "serial",
+        "SERIAL",
+        true,
+        "Number of the version: a newer one has a higher number",
+    ),
+    SheetColumn::new("files", "FILES", true, "Files of the version"),
+    SheetColumn::new("directories", "DIRS", true, "Directories of the version"),
+    SheetColumn::new("links", "LINKS", true, "Symbolic links of the version"),
+    SheetColumn::new("size_bytes", "SIZE", true, "Bytes of the files"),
+    SheetColumn::new(
+        "read_files",
+        "READ-FILES",
+        true,
+        "Files that were read; the others are as in the version before",
+    ),
+    SheetColumn::new(
+        "read_bytes",
+        "READ",
+        true,
+        "Bytes that were read from the origin",
+    ),
+    SheetColumn::new(
+        "written_bytes",
+        "WRITTEN",
+        true,
+        "Bytes that were written to the store",
+    ),
+    SheetColumn::new(
+        "written_packs",
+        "PACKS",
+        true,
+        "Packs that were written to the store",
+    ),
+    SheetColumn::new(
+        "read_again",
+        "READ-AGAIN",
+        true,
+        "Reads that were repeated because the file changed meanwhile",
+    ),
+    SheetColumn::new(
+        "vanished",
+        "VANISHED",
+        true,
+        "Names that were removed from the origin meanwhile",
+    ),
+    SheetColumn::new("elapsed_seconds", "SECONDS", true, "Time for the version"),
+];
+
+/// `diff`: a row is a name.
+pub const DIFFERENCES: [SheetColumn; 4] = [
+    SheetColumn::new(
+        "change",
+        "CHANGE",
+        false,
+        "added, removed, content or attributes",
+    ),
+    SheetColumn::new(
+        "path",
+        "PATH",
+        false,
+        "Name, relative to the root of the tree",
+    ),
+    SheetColumn::new("before_bytes", "BEFORE", true, "Size in the first version"),
+    SheetColumn::new("after_bytes", "AFTER", true, "Size in the second version"),
+];
+
+/// `gc`: the one collection.
+pub const COLLECTED: [SheetColumn; 6] = [
+    SheetColumn::new(
+        "removed_versions",
+        "REMOVED",
+        false,
+        "Versions that were removed",
+    ),
+    SheetColumn::new("kept_versions", "KEPT", true, "Versions that are left"),
+    SheetColumn::new(
+        "removed_packs",
+        "PACKS-REMOVED",
+        true,
+        "Packs that were removed",
+    ),
+    SheetColumn::new("removed_bytes", "REMOVED-BYTES", true, "Their bytes"),
+    SheetColumn::new("kept_packs", "PACKS-KEPT", true, "Packs that are left"),
+    SheetColumn::new("kept_bytes", "KEPT-BYTES", true, "Their bytes"),
+];

@@ -6,6 +6,7 @@
 //!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `stat_periods`: those of each period; `totals`: counters over all tiers
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
+//! - `published`: versions of a directory: publishing, comparing, removing, and mounting them
 //! - `dev_cluster`: cache servers for tests
 
 mod arguments;
@@ -17,6 +18,7 @@ mod files;
 mod get;
 mod listed;
 mod mount;
+mod published;
 mod stat;
 mod stat_periods;
 mod totals;
@@ -25,10 +27,14 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Result;
-use cachewise_view::SheetColumn;
+use anyhow::{Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::SCHEMA_VERSION;
+use cachewise_view::{Format, Sheet, SheetColumn};
+use serde_json::json;
 
 use cachewise_cli::about::sheets;
+use cachewise_cli::host;
 use cachewise_cli::output::Sink;
 use cachewise_cli::sinks::Sinks;
 use clap::CommandFactory;
@@ -48,6 +54,10 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
         }
         Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify, None),
         Command::Stat(arguments) => stat::stat(arguments),
+        Command::Key(arguments) => published::key(arguments),
+        Command::Publish(arguments) => published::publish(arguments),
+        Command::Diff(arguments) => published::diff(arguments),
+        Command::Gc(arguments) => published::gc(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
         Command::Mount(arguments) => mount::mount(arguments, typed),
         Command::About(about) => {
@@ -57,11 +67,14 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
 }
 
 /// The columns of each command's rows, for the list of all columns.
-const SHEETS: [(&str, &[SheetColumn]); 4] = [
+const SHEETS: [(&str, &[SheetColumn]); 7] = [
     ("tier put, warm, verify", &columns::FILES),
     ("tier stat", &columns::STAT),
     ("tier stat, over all tiers", &totals::COLUMNS),
     ("tier dev-cluster", &columns::DEV_CLUSTER),
+    ("tier publish", &columns::PUBLISHED),
+    ("tier diff", &columns::DIFFERENCES),
+    ("tier gc", &columns::COLLECTED),
 ];
 
 /// Writes a text to each target, in its format.
@@ -69,5 +82,30 @@ fn write(sinks: Sinks, text: impl Fn(&Sink) -> Result<String>) -> Result<()> {
     sinks.write(|sink| {
         let text = text(sink)?;
         Ok(sink.write_all(text.as_bytes())?)
+    })
+}
+
+/// Writes a table alone to each target.
+fn written(sinks: Sinks, sheet: &Sheet) -> Result<()> {
+    if sinks.have(Format::OpenMetrics) {
+        bail!("this command has no metrics to scrape: use -o json or -o csv");
+    }
+    write(sinks, |sink| {
+        Ok(match sink.format {
+            Format::Csv => sheet.csv()?,
+            Format::Json => format!("{:#}\n", document(sheet)),
+            Format::JsonLines => format!("{}\n", document(sheet)),
+            Format::Table | Format::OpenMetrics => sheet.table(sink.style),
+        })
+    })
+}
+
+fn document(sheet: &Sheet) -> serde_json::Value {
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "timestamp": host::timestamp(),
+        "hostname": host::hostname(&Kernel::new()),
+        "page_size_bytes": cachewise_sys::page_size().get(),
+        "rows": sheet.json(),
     })
 }

@@ -10,7 +10,7 @@ use cachewise_tier::mount::{self, Mount, MountOptions};
 use cachewise_units::escaped;
 
 use crate::commands::arguments::Mount as Arguments;
-use crate::commands::{background, cache};
+use crate::commands::{background, cache, published};
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::tell;
 
@@ -28,8 +28,15 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
     if arguments.detached {
         background::detach();
     }
-    let wanted = cache::wanted(&arguments.settings, |_| {})?;
-    let origin = cache::origin(&arguments.origin, &wanted)?;
+    let mut wanted = cache::wanted(&arguments.settings, |_| {})?;
+    // Before anything is there to be undone.
+    let interrupt = Interrupt::catch()?;
+    let runtime = cache::runtime(&wanted.cache)?;
+    let version = published::Mounted::open(&arguments.origin, &mut wanted, &runtime)?;
+    let origin = match &version {
+        Some(version) => version.origin(),
+        None => cache::origin(&arguments.origin, &wanted)?,
+    };
     refuse_itself(&arguments.origin, &arguments.directory)?;
     if let Some(name) = mount::left_behind(&arguments.directory)? {
         tell(&format!(
@@ -37,13 +44,15 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
             escaped(&arguments.directory)
         ));
     }
-    // Before anything is there to be undone.
-    let interrupt = Interrupt::catch()?;
-    let runtime = cache::runtime(&wanted.cache)?;
     if let Some(lacks) = runtime.block_on(origin.check())? {
         tell(&format!("warning: {lacks}"));
     }
     let cache = cache::open(&runtime, &wanted, origin)?;
+    if let Some(version) = &version {
+        version.read_through(&cache);
+        // A tree whose topmost chunk is damaged is refused here, and not by each read.
+        runtime.block_on(cache.look(&wanted.mount.root))?;
+    }
     let options = MountOptions {
         name: arguments.origin.clone(),
         ..wanted.mount.clone()
@@ -54,20 +63,28 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
         &arguments.directory,
         &options,
     )?;
+    let described = match &version {
+        Some(version) => version.described(),
+        None => arguments.origin.clone(),
+    };
     let end = match arguments.detached {
         true => "umount, or fusermount3 -u,",
         false => "Ctrl-C",
     };
     tell(&format!(
         "{} is mounted on {}, to be read: {}; {end} unmounts it",
-        escaped(&arguments.origin),
+        escaped(&described),
         escaped(mount.directory()),
         cache::described(&wanted.cache)
     ));
     background::ready(arguments.detached)?;
+    let mut follow = version.and_then(published::Mounted::follow);
     while !interrupt.wait_for(LOOK)? {
         if mount.is_over() {
             break;
+        }
+        if let Some(follow) = &mut follow {
+            follow.look(&runtime, &mount);
         }
     }
     let directory = mount.directory().to_owned();

@@ -50,7 +50,7 @@ impl MountShared {
         file: &File,
         name: &OsStr,
     ) -> Result<Option<Bytes>, Error> {
-        self.operations.asks_origin(Operation::Getxattr);
+        self.asks_origin(Operation::Getxattr);
         let value = self.cache.attribute(file, name).await?;
         // By its list the object gave less than its permission bits show without it.
         if value.is_none() && name == ACCESS {
@@ -68,7 +68,7 @@ impl MountShared {
         let Some(file) = object(inode) else {
             return Ok(Vec::new());
         };
-        self.operations.asks_origin(Operation::Getxattr);
+        self.asks_origin(Operation::Getxattr);
         let names = self.cache.attributes(&file).await?;
         let shown = names.iter().filter(|name| is_shown(name));
         Ok(shown.flat_map(with_zero).collect())

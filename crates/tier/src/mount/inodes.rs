@@ -67,6 +67,8 @@ struct KnownInode {
 #[derive(Debug)]
 struct InodeTable {
     next: u64,
+    /// Path of the mount's root in the origin.
+    root: PathBuf,
     held: HashMap<u64, KnownInode>,
     /// The newest state of each path, and the time of the last request to the origin.
     newest: HashMap<PathBuf, (u64, Instant)>,
@@ -76,9 +78,10 @@ struct InodeTable {
 pub(super) struct Inodes(Mutex<InodeTable>);
 
 impl Inodes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(root: PathBuf) -> Self {
         Self(Mutex::new(InodeTable {
             next: MADE,
+            root,
             held: HashMap::new(),
             newest: HashMap::new(),
         }))
@@ -87,6 +90,19 @@ impl Inodes {
     fn state(&self) -> MutexGuard<'_, InodeTable> {
         // Each change is whole before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the path of the mount's root in the origin.
+    pub(super) fn root(&self) -> PathBuf {
+        self.state().root.clone()
+    }
+
+    /// Sets another root. Directories that are known already stay those of the root before.
+    pub(super) fn set_root(&self, root: PathBuf) {
+        let mut state = self.state();
+        state.forget_names(ROOT);
+        state.held.remove(&ROOT);
+        state.root = root;
     }
 
     /// Returns what a number stands for.
@@ -109,7 +125,8 @@ impl Inodes {
             let is_same = match &held.inode.content {
                 Content::File(known) => known.meta() == file.meta(),
                 Content::Directory { path, known }
-                    if file.meta().is_dir() && path == file.path() =>
+                    if file.meta().is_dir()
+                        && (path == file.path() || is_same_tree(known, &file)) =>
                 {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     known.file = file.clone();
@@ -124,6 +141,8 @@ impl Inodes {
             })
         });
         let path = file.path().to_owned();
+        // The list of a published version says all that there is to say.
+        let is_checked = is_checked || file.meta().content.is_some();
         let inode = same.unwrap_or_else(|| {
             let content = match file.meta().is_dir() {
                 false => Content::File(file),
@@ -132,7 +151,7 @@ impl Inodes {
                     known: Mutex::new(KnownDirectory { file, looked: at }),
                 },
             };
-            let number = match path.as_os_str().is_empty() {
+            let number = match path == state.root {
                 true => ROOT,
                 // Bytes of an unsettled state may be of the next one: no other look gets its number.
                 false if !is_settled || state.held.contains_key(&wanted) => state.number(),
@@ -176,10 +195,11 @@ impl Inodes {
 
     /// Returns the number of the newest state of a path, if the kernel knows it.
     pub(super) fn number_of(&self, path: &Path) -> Option<u64> {
-        if path.as_os_str().is_empty() {
+        let state = self.state();
+        if path == state.root {
             return Some(ROOT);
         }
-        self.state().newest.get(path).map(|(number, _)| *number)
+        state.newest.get(path).map(|(number, _)| *number)
     }
 
     /// Returns the number that an entry of a directory has, or will get by its lookup.
@@ -275,6 +295,12 @@ impl InodeTable {
     }
 }
 
+/// Returns whether a directory of another version of a published tree has the same tree below it.
+fn is_same_tree(known: &Mutex<KnownDirectory>, file: &File) -> bool {
+    let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    file.meta().content.is_some() && known.file.meta() == file.meta()
+}
+
 /// The number that an object should have: its own at the origin, else one made of its path.
 fn wanted(file: &File) -> u64 {
     number_of(file.path(), file.meta().inode)
@@ -301,7 +327,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let origin = Arc::new(Directory::open(scratch.path()).unwrap());
         let cache = BlockCache::open(Settings::default(), origin).await.unwrap();
-        let inodes = Inodes::new();
+        let inodes = Inodes::new(PathBuf::new());
         let name = Path::new("file");
         let look = |size, keep_from| {
             let meta = Meta {

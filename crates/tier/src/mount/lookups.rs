@@ -128,7 +128,7 @@ impl MountShared {
             }
             None => {}
         }
-        self.operations.asks_origin(operation);
+        self.asks_origin(operation);
         let at = Instant::now();
         let (file, tree) = self.cache.find(path).await?;
         if let Some(tree) = tree {
@@ -155,7 +155,7 @@ impl MountShared {
     async fn tree(&self, operation: Operation, top: &Path) -> TreeAnswer {
         let flight = self.names.flight(top);
         let answer = flight.get_or_init(|| async {
-            self.operations.asks_origin(operation);
+            self.asks_origin(operation);
             let at = Instant::now();
             let error = match self.cache.tree(top).await {
                 Ok(None) => return Ok(None),
@@ -200,7 +200,7 @@ impl MountShared {
         {
             return Ok(Arc::clone(&listed.entries));
         }
-        self.operations.asks_origin(Operation::Opendir);
+        self.asks_origin(Operation::Opendir);
         let at = Instant::now();
         let listed = Listed {
             entries: Listed::sorted(self.cache.list(path).await?),

@@ -46,8 +46,8 @@ use std::time::{Duration, Instant};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use tokio::runtime::Handle;
 
-use crate::BlockCache;
 pub use crate::settings::MountOptions;
+use crate::{BlockCache, Error};
 use filesystem::Filesystem;
 use shared::MountShared;
 
@@ -116,6 +116,16 @@ impl Mount {
         self.session
             .as_ref()
             .is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Mounts another path of the origin in place of the present one, for the names that are looked up from now on. Open
+    /// files stay what they were, and directories that are open or the current one of a process stay those of the path
+    /// before. Not to be called from a worker of the runtime.
+    ///
+    /// # Errors
+    /// If a path cannot be listed; the present one stays then.
+    pub fn switch(&self, root: &Path) -> Result<(), Error> {
+        self.shared.switch(root.to_owned())
     }
 
     /// Returns the counters of the FUSE operations and of the cache.

@@ -29,7 +29,9 @@ pub(super) struct MountShared {
     pub(super) names: Names,
     pub(super) pins: Arc<Pins>,
     pub(super) operations: Operations,
-    owner: Owner,
+    pub(super) owner: Owner,
+    /// Whether names come from the origin: those of a published version come from its tree.
+    asks_origin: bool,
     /// Whether the kernel checks access control lists.
     pub(super) checks_acls: AtomicBool,
     name: String,
@@ -58,11 +60,12 @@ impl MountShared {
         Self {
             cache,
             runtime,
-            inodes: Inodes::new(),
+            inodes: Inodes::new(options.root.clone()),
             names: Names::new(options.names),
             pins: Pins::new(options.pin.0, memory),
             operations: Operations::new(),
             owner: Owner::this(block_size, options.allow_other),
+            asks_origin: options.root.as_os_str().is_empty(),
             checks_acls: AtomicBool::new(false),
             name: options.name.clone(),
             directory: directory.to_owned(),
@@ -79,6 +82,32 @@ impl MountShared {
     pub(super) fn notify_by(&self, notifier: Notifier) {
         // Set once, when the mount begins.
         let _ = self.notifier.set(notifier);
+    }
+
+    /// Makes another path of the origin the root. Returns when the kernel has dropped the names in the root before.
+    pub(super) fn switch(&self, root: PathBuf) -> Result<(), Error> {
+        let before = self.inodes.root();
+        if before == root {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for path in [&before, &root] {
+            let list = self.runtime.block_on(self.cache.list(path))?;
+            names.extend(list.into_iter().map(|entry| entry.name));
+        }
+        self.inodes.set_root(root);
+        let Some(notifier) = self.notifier.get() else {
+            return Ok(());
+        };
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            // Where the kernel does not know the name, all is well. It waits for lookups under way, which may have
+            // begun in the root before.
+            let _ = notifier.inval_entry(INodeNo(ROOT), &name);
+        }
+        let _ = notifier.inval_inode(INodeNo(ROOT), -1, 0);
+        Ok(())
     }
 
     pub(super) fn report(&self) -> MountReport {
@@ -128,7 +157,7 @@ impl MountShared {
     /// The path of a directory of the origin.
     pub(super) fn directory(&self, number: u64) -> Option<PathBuf> {
         if number == ROOT {
-            return Some(PathBuf::new());
+            return Some(self.inodes.root());
         }
         match &self.inodes.get(number)?.content {
             Content::Directory { path, .. } => Some(path.clone()),
@@ -216,8 +245,15 @@ impl MountShared {
         checked.await.copied()
     }
 
+    /// Counts a request for a name, if it goes to the origin.
+    pub(super) fn asks_origin(&self, operation: Operation) {
+        if self.asks_origin {
+            self.operations.asks_origin(operation);
+        }
+    }
+
     pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
-        self.operations.asks_origin(operation);
+        self.asks_origin(operation);
         self.cache.look(path).await
     }
 }

@@ -506,6 +506,7 @@ fn meta(found: &Statx) -> Meta {
         owner: Some((found.stx_uid, found.stx_gid)),
         has_acl: false,
         is_readable: true,
+        content: None,
         // A time of the last change that lies ahead is of another clock, and waited for.
         keep_from: written
             .max(time(&found.stx_ctime))

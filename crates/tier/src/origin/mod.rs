@@ -25,6 +25,7 @@ pub use s3::S3;
 pub use subtree::{Subtree, SubtreeList};
 
 use crate::Error;
+use crate::published::address::{Content, Ref};
 
 /// State of an object: differs whenever the bytes may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -96,6 +97,9 @@ pub struct Meta {
     /// Whether this process may open it at the origin for reading, by the origin's own answer. [`crate::BlockCache::get`]
     /// gives no bytes of a file for which it is `false`, wherever they are kept.
     pub is_readable: bool,
+    /// The blocks of a file, or the topmost chunk of a directory, of an origin that names bytes by their hashes: a
+    /// published version. Blocks are kept under their hashes then, and verified wherever they come from.
+    pub content: Option<Content>,
     /// The time from which its version reflects every write; `None` means always. Two writes within
     /// one tick of the file system's clock may have the same version, so bytes read before this
     /// time are returned but not cached.
@@ -124,6 +128,7 @@ impl Meta {
             owner: None,
             has_acl: false,
             is_readable: true,
+            content: None,
             keep_from: None,
         }
     }
@@ -292,6 +297,23 @@ pub trait Origin: Send + Sync + fmt::Debug {
         meta: &'a Meta,
         range: ByteRange,
     ) -> BoxFuture<'a, Result<Bytes, Error>>;
+
+    /// Returns the hash of a block of an object with [`Meta::content`]. The default is for origins without hashes.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn block<'a>(
+        &'a self,
+        path: &'a Path,
+        _content: &'a Content,
+        _number: u64,
+    ) -> BoxFuture<'a, Result<Ref, Error>> {
+        let path = path.to_owned();
+        Box::pin(std::future::ready(Err(Error::Path {
+            path,
+            why: "this origin has no hashes",
+        })))
+    }
 }
 
 /// Returns the path where it is of plain names alone.

@@ -23,6 +23,7 @@ mod mounted;
 mod ordinary_user;
 mod packaged;
 mod permissions;
+mod published;
 mod reader;
 mod recorder;
 mod s3_names;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         packaged::trials(),
         identity::trials(),
         permissions::trials(),
+        published::trials(),
         settings::trials(),
         walkthrough::trials(),
     ];

@@ -2,6 +2,7 @@
 
 mod cache;
 mod mount;
+mod published;
 
 use std::path::PathBuf;
 
@@ -17,13 +18,14 @@ use super::columns;
 
 pub use cache::{CacheFlags, SettingFlags};
 pub use mount::Mount;
+pub use published::{Diff, Gc, Key, Publish};
 
 /// Mount, read, fill, verify and inspect a block cache that many machines share.
 #[derive(Debug, Parser)]
 #[command(name = "cachewise-tier", version, max_term_width = 100)]
 #[command(
     after_help = "`cachewise tier` and `cachewise mount` start this program.\n\n\
-    Exit status: 0 done; 1 the answer is no (verify); 2 something could not be done, usage included; 128+N ended by \
+    Exit status: 0 done; 1 the answer is no (verify, diff); 2 something could not be done, usage included; 128+N ended by \
     signal N."
 )]
 pub struct Cli {
@@ -47,6 +49,14 @@ pub enum Command {
     Stat(TierStat),
     /// Compare files in the cache with the origin, byte by byte.
     Verify(OnFiles),
+    /// Make a pair of keys for published versions.
+    Key(Key),
+    /// Publish a directory as a signed version that never changes.
+    Publish(Publish),
+    /// List the differences of two published versions.
+    Diff(Diff),
+    /// Remove old published versions from a store.
+    Gc(Gc),
     /// Run a Redis Cluster for tests on this machine.
     DevCluster(DevCluster),
     #[command(flatten)]

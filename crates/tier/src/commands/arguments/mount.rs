@@ -21,10 +21,12 @@ use super::cache::SettingFlags;
     cachewise mount /srv/data /mnt\n  \
     cachewise mount /srv/data /mnt --disk /var/cache/blocks --disk-size 50G\n  \
     cachewise mount s3://bucket/data /mnt --disk /var/cache/blocks\n  \
-    cachewise mount /srv/data /mnt --engine redis-cluster://10.0.0.1:6379,10.0.0.2:6379"
+    cachewise mount /srv/data /mnt --engine redis-cluster://10.0.0.1:6379,10.0.0.2:6379\n  \
+    cachewise mount model@latest /mnt --store s3://bucket/store --trust publisher.pub"
 )]
 pub struct Mount {
-    /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
+    /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX; with --store a published version,
+    /// NAME@VERSION or NAME@latest.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// Mount point: an empty directory.

@@ -1,0 +1,208 @@
+//! [`PublishError`]: why a version is not published, read or trusted, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cachewise_units::escaped;
+
+/// The errors of publishing, and of opening what was published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// A file cannot be read or written.
+    #[error("{operation} {}: {source}{}", escaped(path), io_hint(source))]
+    Io {
+        /// The operation that failed.
+        operation: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The error from the kernel.
+        source: io::Error,
+    },
+
+    /// Not the name of something that can be published.
+    #[error(
+        "{}: not NAME@VERSION; both are of letters, digits, dots, - and _, begin with no dot, and a version is not called \
+         latest",
+        escaped(text)
+    )]
+    Name {
+        /// The text as given.
+        text: String,
+    },
+
+    /// A file with a key has no key in it.
+    #[error(
+        "{}: not {what}; `cachewise tier key FILE` makes a pair: FILE, and FILE.pub to trust",
+        escaped(path)
+    )]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// The kind of key that was expected.
+        what: &'static str,
+    },
+
+    /// Others may read a secret key.
+    #[error("{path}: other users may read this secret key (mode {mode:o}): chmod 600 {path}", path = escaped(path))]
+    OpenKey {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+
+    /// There is no store here.
+    #[error(
+        "{}: not a store of published versions; check the path, or publish there first",
+        escaped(path)
+    )]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// The store does not have that version.
+    #[error("{version}: the store has no such version{}", listed(there))]
+    NoVersion {
+        /// `NAME@VERSION`.
+        version: String,
+        /// The versions of that name that there are.
+        there: Vec<String>,
+    },
+
+    /// A version is published once.
+    #[error(
+        "{version}: published already (serial {serial}); a version never changes: choose another name for this one"
+    )]
+    Exists {
+        /// `NAME@VERSION`.
+        version: String,
+        /// Its serial.
+        serial: u64,
+    },
+
+    /// A record is cut, or not of this form.
+    #[error(
+        "the record of {version} is damaged or of a newer cachewise ({why}); publish it again as another version"
+    )]
+    Record {
+        /// `NAME@VERSION`.
+        version: String,
+        /// The fault.
+        why: &'static str,
+    },
+
+    /// Another key signed it.
+    #[error(
+        "{version} is signed by the key {found}, and {trusted} is trusted: its publisher changed keys, or it is forged; ask the \
+         publisher, then name the new key with --trust"
+    )]
+    OtherKey {
+        /// `NAME@VERSION`.
+        version: String,
+        /// The public key in the record.
+        found: String,
+        /// The trusted one.
+        trusted: String,
+    },
+
+    /// The signature does not match.
+    #[error(
+        "the signature of {version} is wrong: the record was changed after it was signed; do not use it, and restore it"
+    )]
+    Signature {
+        /// `NAME@VERSION`.
+        version: String,
+    },
+
+    /// An older version than the newest that was seen here.
+    #[error(
+        "{version} has serial {serial}, and this machine has seen {seen}: the store was rolled back; --allow-rollback \
+         accepts the older version"
+    )]
+    RolledBack {
+        /// `NAME@VERSION`.
+        version: String,
+        /// Its serial.
+        serial: u64,
+        /// The highest serial seen.
+        seen: u64,
+    },
+
+    /// The signature has expired, and this machine has not seen the name before.
+    #[error(
+        "the signature of {version} expired {days} days ago, and this machine has seen no version of it before, so a store could \
+         hide newer ones; publish a new version, or check the clock"
+    )]
+    Expired {
+        /// `NAME@VERSION`.
+        version: String,
+        /// Days since then.
+        days: u64,
+    },
+
+    /// A file changed each time that it was read.
+    #[error(
+        "{}: changed while it was read, {times} times; publish when nothing writes to the origin, or from a snapshot of its file \
+         system",
+        escaped(path)
+    )]
+    Changing {
+        /// The file.
+        path: PathBuf,
+        /// How often it was read.
+        times: u32,
+    },
+
+    /// `gc` and `publish` exclude each other.
+    #[error(
+        "{}: in use by another {by}; try again when it has ended",
+        escaped(path)
+    )]
+    InUse {
+        /// The store.
+        path: PathBuf,
+        /// The command that has it.
+        by: &'static str,
+    },
+
+    /// A pack that is needed is gone.
+    #[error(
+        "pack {pack} of the store is missing: `tier gc` removed it, or the store is damaged; publish again, without the state of \
+         the last time (--full)"
+    )]
+    MissingPack {
+        /// The pack.
+        pack: String,
+    },
+
+    /// Bytes of the store are not those that were published.
+    #[error("{0}")]
+    Read(#[from] crate::Error),
+}
+
+impl PublishError {
+    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            operation,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+fn listed(there: &[String]) -> String {
+    match there {
+        [] => "; it has no version of that name".to_owned(),
+        there => format!("; it has {}", there.join(", ")),
+    }
+}
+
+fn io_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull => "; free some room: nothing of this version is visible",
+        io::ErrorKind::AlreadyExists => "; it is left as it is: name another file",
+        _ => "",
+    }
+}

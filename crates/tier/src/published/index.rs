@@ -1,0 +1,257 @@
+//! [`LocalIndex`]: what a publisher knows of the files of its last version, so that unchanged ones are not read.
+//!
+//! The file has records of a fixed length, sorted, and is searched as it is read: loading it costs one read.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use rustix::fs::Statx;
+
+use super::address::{Content, Hash, PackId, Ref};
+
+/// The first bytes. Another form gets another number; an index of another form is not used.
+const MAGIC: [u8; 8] = *b"cwindex1";
+const HEAD: usize = 64;
+const FILE: usize = 56;
+const BLOCK: usize = 56;
+
+/// The state of a file by which a change is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileState {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+impl FileState {
+    pub(super) fn of(found: &Statx) -> Self {
+        Self {
+            device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            size: found.stx_size,
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+            changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns what all names of a file share.
+    pub(super) fn id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Returns when it changed, in seconds since 1970 and nanoseconds.
+    pub(super) fn changed(&self) -> (i64, u32) {
+        self.changed
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.device.to_be_bytes());
+        out.extend_from_slice(&self.inode.to_be_bytes());
+        out.extend_from_slice(&self.size.to_le_bytes());
+        for (seconds, nanos) in [self.modified, self.changed] {
+            // One number, which fits until the year 2262.
+            let at = seconds
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(nanos.into());
+            out.extend_from_slice(&at.to_le_bytes());
+        }
+    }
+}
+
+/// The stored content of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownFile {
+    pub content: Content,
+    /// The packs that have it.
+    pub packs: Vec<PackId>,
+    pub has_acl: bool,
+}
+
+const ACL: u8 = 1 << 7;
+
+/// An index: empty, or of a version.
+#[derive(Debug, Default)]
+pub(super) struct LocalIndex {
+    bytes: Vec<u8>,
+    files: usize,
+    blocks: usize,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    let word = bytes.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*word))
+}
+
+impl LocalIndex {
+    /// Reads the index of the version with this root; another one, or none, is empty.
+    pub(super) fn load(path: &Path, is_base: impl FnOnce(&Hash) -> bool) -> Self {
+        Self::read(path, is_base).unwrap_or_default()
+    }
+
+    fn read(path: &Path, is_base: impl FnOnce(&Hash) -> bool) -> Option<Self> {
+        let bytes = std::fs::read(path).ok()?;
+        let root = Hash(*bytes.strip_prefix(&MAGIC)?.first_chunk()?);
+        let files = usize::try_from(word(&bytes, 40)?).ok()?;
+        let blocks = usize::try_from(word(&bytes, 48)?).ok()?;
+        let sum = word(&bytes, 56)?;
+        let body = bytes.get(HEAD..)?;
+        let least = files
+            .checked_mul(FILE)?
+            .checked_add(blocks.checked_mul(BLOCK)?)?;
+        let is_whole = body.len() >= least && twox_hash::XxHash3_64::oneshot(body) == sum;
+        (is_whole && is_base(&root)).then_some(Self {
+            bytes,
+            files,
+            blocks,
+        })
+    }
+
+    fn records(&self, start: usize, count: usize) -> &[[u8; 56]] {
+        let bytes = self.bytes.get(start..).unwrap_or_default();
+        bytes.as_chunks().0.get(..count).unwrap_or_default()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files == 0 && self.blocks == 0
+    }
+
+    /// Returns what is stored of a file in this state.
+    pub(super) fn file(&self, state: &FileState) -> Option<KnownFile> {
+        let mut wanted = Vec::with_capacity(FILE);
+        state.put(&mut wanted);
+        let files = self.records(HEAD, self.files);
+        let found = files
+            .binary_search_by(|record| record[..16].cmp(&wanted[..16]))
+            .ok()?;
+        let record = files.get(found)?;
+        if record[..40] != wanted[..40] {
+            return None;
+        }
+        let at = usize::try_from(word(record, 40)?).ok()?;
+        let mut from = super::wire::Reader(self.bytes.get(at..)?);
+        let first = from.byte()?;
+        let level = first & !ACL;
+        let count = from.byte()?;
+        let refs: Option<Vec<Ref>> = (0..count).map(|_| take_ref(&mut from)).collect();
+        let refs = refs?;
+        let mut packs: Vec<PackId> = Vec::new();
+        match level {
+            0 => packs.extend(refs.iter().map(|to| to.pack)),
+            _ => {
+                for _ in 0..from.number()? {
+                    packs.push(PackId(from.array()?));
+                }
+            }
+        }
+        let content = Content {
+            level,
+            refs: refs.into(),
+        };
+        Some(KnownFile {
+            content,
+            packs,
+            has_acl: first & ACL != 0,
+        })
+    }
+
+    /// Returns where a block or a chunk is.
+    pub(super) fn block(&self, hash: &Hash) -> Option<Ref> {
+        let blocks = self.block_records();
+        let found = blocks
+            .binary_search_by(|record| record[..32].cmp(&hash.0))
+            .ok()?;
+        take_ref(&mut super::wire::Reader(blocks.get(found)?))
+    }
+
+    fn block_records(&self) -> &[[u8; 56]] {
+        self.records(
+            HEAD.saturating_add(self.files.saturating_mul(FILE)),
+            self.blocks,
+        )
+    }
+
+    /// Makes an index of blocks alone, of another publisher's version.
+    pub(super) fn of_blocks(refs: impl IntoIterator<Item = Ref>) -> Self {
+        let blocks = refs.into_iter().map(|to| (to.hash, to)).collect();
+        let none = Self::default();
+        let bytes = none.next(&Hash([0; 32]), Vec::new(), &blocks, None);
+        Self {
+            bytes,
+            files: 0,
+            blocks: blocks.len(),
+        }
+    }
+
+    /// Returns the index of the next version: its files, its new blocks, and the known blocks in packs that it uses.
+    pub(super) fn next(
+        &self,
+        root: &Hash,
+        mut files: Vec<(FileState, KnownFile)>,
+        new: &HashMap<Hash, Ref>,
+        used: Option<&HashSet<PackId>>,
+    ) -> Vec<u8> {
+        files.sort_unstable_by_key(|(state, _)| *state);
+        files.dedup_by_key(|(state, _)| state.id());
+        let mut blocks: Vec<[u8; BLOCK]> = new.values().map(ref_bytes).collect();
+        let is_used = |record: &&[u8; BLOCK]| {
+            let pack = record.get(32..48).and_then(|pack| pack.first_chunk());
+            let pack = pack.map(|pack| PackId(*pack));
+            pack.is_some_and(|pack| used.is_some_and(|used| used.contains(&pack)))
+        };
+        blocks.extend(self.block_records().iter().filter(is_used));
+        blocks.sort_unstable();
+        let mut out = vec![0; HEAD];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..40].copy_from_slice(&root.0);
+        out[40..48].copy_from_slice(&(files.len() as u64).to_le_bytes());
+        out[48..56].copy_from_slice(&(blocks.len() as u64).to_le_bytes());
+        let mut at = HEAD + files.len() * FILE + blocks.len() * BLOCK;
+        let mut contents = Vec::new();
+        for (state, file) in &files {
+            let (content, packs) = (&file.content, &file.packs);
+            state.put(&mut out);
+            out.extend_from_slice(&(at as u64).to_le_bytes());
+            out.extend_from_slice(&[0; 8]);
+            let begin = contents.len();
+            contents.push(content.level | if file.has_acl { ACL } else { 0 });
+            contents.push(content.refs.len() as u8);
+            for to in content.refs.iter() {
+                contents.extend_from_slice(&ref_bytes(to));
+            }
+            if content.level > 0 {
+                super::wire::put(&mut contents, packs.len() as u64);
+                contents.extend(packs.iter().flat_map(|pack| pack.0));
+            }
+            at += contents.len() - begin;
+        }
+        out.extend(blocks.iter().flatten());
+        out.extend_from_slice(&contents);
+        let sum = twox_hash::XxHash3_64::oneshot(&out[HEAD..]);
+        out[56..HEAD].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+}
+
+fn ref_bytes(to: &Ref) -> [u8; BLOCK] {
+    let mut bytes = [0; BLOCK];
+    bytes[..32].copy_from_slice(&to.hash.0);
+    bytes[32..48].copy_from_slice(&to.pack.0);
+    bytes[48..52].copy_from_slice(&to.start.to_le_bytes());
+    bytes[52..].copy_from_slice(&to.len.to_le_bytes());
+    bytes
+}
+
+fn take_ref(from: &mut super::wire::Reader<'_>) -> Option<Ref> {
+    Some(Ref {
+        hash: Hash(from.array()?),
+        pack: PackId(from.array()?),
+        start: u32::from_le_bytes(from.array()?),
+        len: u32::from_le_bytes(from.array()?),
+    })
+}

@@ -1,0 +1,218 @@
+//! [`publish`]: makes a version of a directory.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::address::{Hash, Ref};
+use super::error::PublishError;
+use super::index::LocalIndex;
+use super::keys::SecretKey;
+use super::pack::{PackWriter, encode_list};
+use super::record::{Record, VersionName};
+use super::state::index_path;
+use super::store::Store;
+use super::tree::all_refs;
+use super::walk::{Walk, Walked};
+
+/// The step of a file system's clock, generously: a file that changed within it is read the next time too.
+const STEP: Duration = Duration::from_millis(2_500);
+
+/// A directory to publish, and its store.
+#[derive(Debug)]
+pub struct PublishOptions<'a> {
+    /// The directory to publish.
+    pub origin: &'a Path,
+    /// Its name.
+    pub name: &'a VersionName,
+    /// The key that signs it.
+    pub key: &'a SecretKey,
+    /// Size of a block: a power of two from 16 KiB to 1 MiB.
+    pub block: u64,
+    /// Time for which the signature is valid.
+    pub valid: Duration,
+    /// Directory for what this machine knows of its last version.
+    pub state: &'a Path,
+    /// Whether to read all files, unchanged ones too.
+    pub is_full: bool,
+}
+
+/// A version that was published.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// Its record.
+    pub record: Record,
+    /// Why the next publication reads all files.
+    pub warning: Option<String>,
+    /// The objects of the walk.
+    pub walked: Walked,
+    /// Bytes written to packs.
+    pub written_bytes: u64,
+    /// Packs written.
+    pub written_packs: u64,
+}
+
+/// Publishes a directory as a version. The version is visible at once, when all of it is in the store; a process that is
+/// killed leaves none.
+///
+/// # Errors
+/// [`PublishError::Exists`] for a version that there is; [`PublishError::Changing`] for an origin that changes;
+/// [`PublishError::InUse`] while `gc` works; [`PublishError::Io`].
+pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publication, PublishError> {
+    if options.name.is_latest() {
+        return Err(PublishError::Name {
+            text: options.name.to_string(),
+        });
+    }
+    let origin = options.origin;
+    let failed = |error| PublishError::io("open", origin, error);
+    let whole = origin.canonicalize().map_err(failed)?;
+    let inside = store.root().canonicalize();
+    if inside.is_ok_and(|store| store.starts_with(&whole)) {
+        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
+        return Err(PublishError::io("publish", origin, error));
+    }
+    let _lock = store.lock_shared()?;
+    refuse_existing(store, options.name)?;
+    let root = File::open(&whole).map_err(failed)?;
+    let now = since_1970();
+    let settled = now.saturating_sub(STEP);
+    let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
+    let index = index_path(options.state, store, &options.name.name, &whole)?;
+    let base = base(store, options, &index)?;
+    let packs = PackWriter::new(store, &base)?;
+    let mut walk = Walk::new(packs, &base, options.block, settled);
+    let top = walk.root(&root, origin)?;
+    let walked = walk.walked;
+    let files = std::mem::take(&mut walk.files);
+    let mut packs = walk.into_packs();
+    packs.flush()?;
+    let (written_bytes, written_packs) = (packs.written_bytes, packs.written_packs);
+    let (used, new) = packs.finish()?;
+    let list = encode_list(&used);
+    let list_hash = Hash::of(&list);
+    store.put(&format!("lists/{list_hash}"), &list)?;
+    let record = Record {
+        name: options.name.clone(),
+        serial: 0,
+        block: options.block,
+        root: top,
+        packs: list_hash,
+        files: walked.files,
+        bytes: walked.bytes,
+        published: now.as_secs(),
+        expires: now.saturating_add(options.valid).as_secs(),
+    };
+    let record = commit(store, record, options.key)?;
+    let used: HashSet<_> = used.into_iter().collect();
+    let bytes = base.next(&top.hash, files, &new, Some(&used));
+    // The version is visible by now.
+    let warning = save(&index, &bytes).err().map(|error| error.to_string());
+    Ok(Publication {
+        record,
+        warning,
+        walked,
+        written_bytes,
+        written_packs,
+    })
+}
+
+pub(super) fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+fn refuse_existing(store: &Store, name: &VersionName) -> Result<(), PublishError> {
+    match store.get(&name.path())? {
+        None => Ok(()),
+        Some(bytes) => Err(PublishError::Exists {
+            version: name.to_string(),
+            serial: Record::unverified(&bytes, name).map_or(0, |record| record.serial),
+        }),
+    }
+}
+
+/// Returns the records of a name, by serial. A record that cannot be read counts for none.
+pub(super) fn records(store: &Store, name: &str) -> Result<Vec<Record>, PublishError> {
+    let mut records = Vec::new();
+    for file in store.list(&VersionName::folder(name))? {
+        let wanted = VersionName {
+            name: name.to_owned(),
+            version: file.name,
+        };
+        let bytes = store.get(&wanted.path())?.unwrap_or_default();
+        records.extend(Record::unverified(&bytes, &wanted).ok());
+    }
+    records.sort_by_key(|record| record.serial);
+    Ok(records)
+}
+
+/// Returns what is known of the version before: by this machine, else by the store, which knows blocks and no files.
+fn base(
+    store: &Store,
+    options: &PublishOptions<'_>,
+    index: &Path,
+) -> Result<LocalIndex, PublishError> {
+    if options.is_full {
+        return Ok(LocalIndex::default());
+    }
+    let mut records = records(store, &options.name.name)?;
+    records.retain(|record| record.block == options.block);
+    let is_base = |root: &Hash| records.iter().any(|record| record.root.hash == *root);
+    let known = LocalIndex::load(index, is_base);
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let Some(newest) = records.last() else {
+        return Ok(known);
+    };
+    let mut refs: Vec<Ref> = Vec::new();
+    // Without it, blocks that the store has are written once more.
+    match all_refs(store, &newest.root, &mut refs) {
+        Ok(()) => Ok(LocalIndex::of_blocks(refs)),
+        Err(_) => Ok(known),
+    }
+}
+
+/// Makes the version visible, with the next serial.
+fn commit(store: &Store, mut record: Record, key: &SecretKey) -> Result<Record, PublishError> {
+    let _lock = store.lock_name(&record.name.name)?;
+    let newest = latest(store, &record.name.name)?;
+    let others = records(store, &record.name.name)?;
+    let serials = newest.iter().chain(&others).map(|record| record.serial);
+    record.serial = serials.max().unwrap_or(0).saturating_add(1);
+    let bytes = record.sign(key);
+    if !store.create_file(&record.name.path(), &bytes)? {
+        refuse_existing(store, &record.name)?;
+    }
+    let pointer = VersionName {
+        name: record.name.name.clone(),
+        version: super::record::LATEST.to_owned(),
+    };
+    store.put(&pointer.path(), &bytes)?;
+    Ok(record)
+}
+
+/// Returns the newest version of a name.
+pub(super) fn latest(store: &Store, name: &str) -> Result<Option<Record>, PublishError> {
+    let pointer = VersionName {
+        name: name.to_owned(),
+        version: super::record::LATEST.to_owned(),
+    };
+    let bytes = store.get(&pointer.path())?;
+    bytes
+        .map(|bytes| Record::unverified(&bytes, &pointer))
+        .transpose()
+}
+
+fn save(path: &PathBuf, bytes: &[u8]) -> Result<(), PublishError> {
+    let failed = |error| PublishError::io("write", path, error);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    std::io::Write::write_all(&mut file, bytes).map_err(failed)?;
+    let kept = file.persist(path);
+    kept.map(drop).map_err(|error| failed(error.error))
+}

@@ -1,0 +1,316 @@
+//! [`Published`]: versions of a name as an origin, whose first directories are the serials of versions.
+//!
+//! `7/a/b` is `a/b` in the version with serial 7: a reader that has begun in one version never gets a name of another.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use futures_util::future::BoxFuture;
+
+use super::address::{Content, FAN_OUT, Hash, Ref};
+use super::chunk::{Body, Chunk, Item};
+use super::packs::PackReader;
+use super::recent::Recent;
+use super::record::Record;
+use crate::cache::WeakCache;
+use crate::{BlockCache, Entry, Error, Kind, Meta, Origin, Room, Version};
+
+/// Bytes of chunks that are kept decoded, by their length in the store.
+const CHUNKS: usize = 16 << 20;
+
+/// Versions of one name.
+#[derive(Debug)]
+pub struct Published {
+    packs: PackReader,
+    cache: OnceLock<WeakCache>,
+    chunks: Mutex<Recent<Hash, Arc<Chunk>>>,
+    /// Versions that are or were served.
+    versions: Mutex<Vec<Record>>,
+    /// The version of all metadata: hashes name states.
+    none: Version,
+}
+
+impl Published {
+    /// Serves a version of this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Origin>, record: Record) -> Self {
+        Self {
+            packs: PackReader::new(store),
+            cache: OnceLock::new(),
+            chunks: Mutex::new(Recent::new(CHUNKS)),
+            versions: Mutex::new(vec![record]),
+            none: Version::new(""),
+        }
+    }
+
+    /// Reads chunks through this cache, whose origin this is: memory, disk and engine keep them.
+    pub fn read_through(&self, cache: &BlockCache) {
+        // Set once, where it begins.
+        let _ = self.cache.set(cache.downgrade());
+    }
+
+    /// Serves another version too.
+    pub fn add(&self, record: Record) {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        if versions.iter().all(|known| known.serial != record.serial) {
+            versions.push(record);
+        }
+    }
+
+    /// Returns the path of a version's root.
+    #[must_use]
+    pub fn root_of(record: &Record) -> PathBuf {
+        PathBuf::from(record.serial.to_string())
+    }
+
+    fn version(&self, path: &Path) -> Result<Record, Error> {
+        let missing = || Error::NotFound {
+            path: path.to_owned(),
+        };
+        let serial = match path.components().next() {
+            Some(Component::Normal(first)) => first.to_str().and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        let serial: u64 = serial.ok_or_else(missing)?;
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = versions.iter().find(|known| known.serial == serial);
+        found.cloned().ok_or_else(missing)
+    }
+
+    /// Returns a chunk, decoded.
+    async fn chunk(&self, to: &Ref) -> Result<Arc<Chunk>, Error> {
+        let chunks = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunk) = chunks().get(&to.hash) {
+            return Ok(chunk);
+        }
+        let path = to.pack.path();
+        let path = Path::new(&path);
+        let meta = Meta {
+            content: Some(Content::of_blocks(&[*to])),
+            ..Meta::plain(Kind::File, to.len.into(), self.none.clone())
+        };
+        let whole = ByteRange {
+            start: 0,
+            len: to.len.into(),
+        };
+        let cache = self.cache.get().and_then(WeakCache::upgrade);
+        let cache = cache.ok_or_else(|| Error::Published {
+            path: path.to_owned(),
+            why: "the cache that reads it is closed",
+        })?;
+        let bytes = cache.get(&cache.file(path, meta), whole).await?;
+        let chunk = Chunk::decode(&bytes).ok_or_else(|| damaged(path))?;
+        let chunk = Arc::new(chunk);
+        chunks().put(to.hash, Arc::clone(&chunk), bytes.len());
+        Ok(chunk)
+    }
+
+    /// Looks a name up in a directory.
+    async fn child(&self, top: Ref, name: &[u8]) -> Result<Option<Item>, Error> {
+        let mut at = top;
+        loop {
+            match &*self.chunk(&at).await? {
+                Chunk::Leaf(items) => {
+                    let found = items.binary_search_by(|item| item.name.as_slice().cmp(name));
+                    return Ok(found.ok().and_then(|found| items.get(found)).cloned());
+                }
+                Chunk::Index(entries) => {
+                    let behind = entries.partition_point(|(first, _)| first.as_slice() <= name);
+                    match behind.checked_sub(1).and_then(|last| entries.get(last)) {
+                        Some((_, below)) => at = *below,
+                        None => return Ok(None),
+                    }
+                }
+                Chunk::Refs(_) => return Err(damaged(Path::new(&at.pack.path()))),
+            }
+        }
+    }
+
+    async fn find(&self, path: &Path) -> Result<Item, Error> {
+        let missing = || Error::NotFound {
+            path: path.to_owned(),
+        };
+        let record = self.version(path)?;
+        let found = self.child(record.root, super::walk::ROOT).await?;
+        let mut item = found.ok_or_else(|| damaged(path))?;
+        for part in path.components().skip(1) {
+            let Body::Directory(top) = item.body else {
+                return Err(missing());
+            };
+            let found = self.child(top, part.as_os_str().as_bytes()).await?;
+            item = found.ok_or_else(missing)?;
+        }
+        Ok(item)
+    }
+
+    /// Returns all chunks of a directory with objects, in the order of names.
+    async fn leaves(&self, top: Ref) -> Result<Vec<Arc<Chunk>>, Error> {
+        let mut leaves = Vec::new();
+        let mut left = vec![top];
+        while let Some(to) = left.pop() {
+            let chunk = self.chunk(&to).await?;
+            match &*chunk {
+                Chunk::Leaf(_) => leaves.push(chunk),
+                Chunk::Index(entries) => left.extend(entries.iter().rev().map(|(_, to)| *to)),
+                Chunk::Refs(_) => return Err(damaged(Path::new(&to.pack.path()))),
+            }
+        }
+        Ok(leaves)
+    }
+
+    fn meta(&self, item: &Item) -> Meta {
+        let kind = kind(item);
+        let content = match &item.body {
+            Body::File(content) => Some(content.clone()),
+            Body::Directory(top) => Some(Content::of_blocks(&[*top])),
+            _ => None,
+        };
+        let target = match &item.body {
+            Body::Link(target) => {
+                let target = OsString::from_vec(target.clone());
+                Some(Arc::from(PathBuf::from(target)))
+            }
+            _ => None,
+        };
+        Meta {
+            inode: item.inode,
+            links: item.links,
+            blocks: Some(item.blocks),
+            target,
+            modified: time(item.modified),
+            mode: item.mode,
+            owner: Some(item.owner),
+            has_acl: item.has_acl,
+            content,
+            ..Meta::plain(kind, item.size, self.none.clone())
+        }
+    }
+
+    /// Returns where a block of a file is.
+    async fn block_of(&self, path: &Path, content: &Content, number: u64) -> Result<Ref, Error> {
+        let mut refs: Arc<[Ref]> = Arc::clone(&content.refs);
+        let mut left = number;
+        for level in (0..=content.level).rev() {
+            let span = Content::span(level);
+            let at = usize::try_from(left / span).unwrap_or(usize::MAX);
+            left %= span;
+            let to = *refs.get(at).ok_or_else(|| damaged(path))?;
+            if level == 0 {
+                return Ok(to);
+            }
+            match &*self.chunk(&to).await? {
+                Chunk::Refs(below) if below.len() as u64 <= FAN_OUT => {
+                    refs = below.as_slice().into()
+                }
+                _ => return Err(damaged(path)),
+            }
+        }
+        Err(damaged(path))
+    }
+}
+
+fn kind(item: &Item) -> Kind {
+    match item.body {
+        Body::File(_) => Kind::File,
+        Body::Directory(_) => Kind::Directory,
+        Body::Link(_) => Kind::Link,
+        Body::Other => Kind::Other,
+    }
+}
+
+fn time((seconds, nanos): (i64, u32)) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = match seconds {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
+    };
+    second?.checked_add(Duration::from_nanos(nanos.into()))
+}
+
+fn damaged(path: &Path) -> Error {
+    Error::Published {
+        path: path.to_owned(),
+        why: "the tree of the version is damaged, or of a newer cachewise: update this program, or publish again",
+    }
+}
+
+impl Origin for Published {
+    fn identity(&self) -> &'static str {
+        // No part of any key: blocks are named by their hashes.
+        "published"
+    }
+
+    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        Box::pin(async move { Ok(self.meta(&self.find(path).await?)) })
+    }
+
+    fn room(&self) -> BoxFuture<'_, Result<Option<Room>, Error>> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = versions.last().cloned();
+        Box::pin(std::future::ready(Ok(newest.map(|record| Room {
+            unit: 4096,
+            units: record.bytes.div_ceil(4096),
+            free: 0,
+            available: 0,
+            files: record.files,
+            files_free: 0,
+            longest_name: 255,
+        }))))
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        Box::pin(async move {
+            let Body::Directory(top) = self.find(path).await?.body else {
+                return Err(Error::NotFound {
+                    path: path.to_owned(),
+                });
+            };
+            let mut entries = Vec::new();
+            for leaf in self.leaves(top).await? {
+                let Chunk::Leaf(items) = &*leaf else { continue };
+                entries.extend(items.iter().map(|item| Entry {
+                    name: OsString::from_vec(item.name.clone()),
+                    kind: kind(item),
+                    inode: item.inode,
+                    meta: Some(Box::new(self.meta(item))),
+                }));
+            }
+            Ok(entries)
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
+        Box::pin(async move {
+            let content = meta.content.as_ref().ok_or_else(|| damaged(path))?;
+            // Reads are of whole blocks, so that the first byte says which one.
+            let block = {
+                let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+                versions.first().map_or(1 << 17, |record| record.block)
+            };
+            let to = self.block_of(path, content, range.start / block).await?;
+            if u64::from(to.len) != range.len {
+                return Err(damaged(path));
+            }
+            self.packs.read(&to).await
+        })
+    }
+
+    fn block<'a>(
+        &'a self,
+        path: &'a Path,
+        content: &'a Content,
+        number: u64,
+    ) -> BoxFuture<'a, Result<Ref, Error>> {
+        Box::pin(self.block_of(path, content, number))
+    }
+}

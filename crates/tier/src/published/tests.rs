@@ -1,0 +1,160 @@
+//! A version from its origin to a reader, in one process.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+
+use super::*;
+use crate::{BlockCache, Directory, DirectoryOptions, Settings, Tier};
+
+struct Place {
+    scratch: tempfile::TempDir,
+    store: Store,
+    key: SecretKey,
+}
+
+impl Place {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("key");
+        SecretKey::create(&file).unwrap();
+        fs::create_dir(scratch.path().join("origin")).unwrap();
+        Self {
+            store: Store::create(&scratch.path().join("store")).unwrap(),
+            key: SecretKey::read(&file).unwrap(),
+            scratch,
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.scratch.path().join("origin").join(name), bytes).unwrap();
+    }
+
+    fn publish(&self, name: &str) -> Publication {
+        let options = PublishOptions {
+            origin: &self.scratch.path().join("origin"),
+            name: &VersionName::parse(name).unwrap(),
+            key: &self.key,
+            block: 128 << 10,
+            valid: Duration::from_secs(3_600),
+            state: &self.scratch.path().join("state"),
+            is_full: false,
+        };
+        publish(&self.store, &options).unwrap()
+    }
+
+    async fn open(&self, record: &Record, settings: Settings) -> BlockCache {
+        let options = DirectoryOptions {
+            identity: Some("store".to_owned()),
+            machine: None,
+        };
+        let store = Directory::open_with(self.store.root(), &options).unwrap();
+        let published = Arc::new(Published::new(Arc::new(store), record.clone()));
+        let cache = BlockCache::open(settings, Arc::clone(&published) as Arc<_>).await;
+        let cache = cache.unwrap();
+        published.read_through(&cache);
+        cache
+    }
+}
+
+const WHOLE: ByteRange = ByteRange {
+    start: 0,
+    len: 1 << 20,
+};
+
+fn corrupt(cache: &BlockCache) -> u64 {
+    let table = cache.table();
+    let rows = table.tiers.iter().filter(|row| row.tier != Tier::Origin);
+    rows.map(|row| row.corrupt).sum()
+}
+
+#[tokio::test]
+async fn forged_blocks_of_a_disk_are_counted_and_not_given() {
+    let place = Place::new();
+    place.write("file", b"the right bytes");
+    let done = place.publish("data@v1");
+    let settings = Settings {
+        disk: Some(place.scratch.path().join("disk")),
+        disk_size: cachewise_units::Bytes(64 << 20),
+        ..Settings::default()
+    };
+    let cache = place.open(&done.record, settings).await;
+    cache.plant(
+        &Hash::of(b"the right bytes"),
+        Bytes::from_static(b"the wrong bytes"),
+    );
+    let path = Published::root_of(&done.record).join("file");
+    let file = cache.look(&path).await.unwrap();
+    let bytes = cache.get(&file, WHOLE).await.unwrap();
+    assert_eq!(bytes.as_ref(), b"the right bytes");
+    assert!(corrupt(&cache) > 0, "it is counted");
+    let before = corrupt(&cache);
+    let again = cache.get(&file, WHOLE).await.unwrap();
+    assert_eq!(again.as_ref(), b"the right bytes");
+    assert_eq!(corrupt(&cache), before, "it was replaced");
+}
+
+#[tokio::test]
+async fn equal_blocks_of_versions_and_files_are_one_block() {
+    let place = Place::new();
+    place.write("file", b"the same bytes");
+    let one = place.publish("data@v1");
+    place.write("other", b"the same bytes");
+    let two = place.publish("data@v2");
+    let cache = place.open(&one.record, Settings::default()).await;
+    let file = Published::root_of(&one.record).join("file");
+    let file = cache.look(&file).await.unwrap();
+    cache.get(&file, WHOLE).await.unwrap();
+    let reads = |cache: &BlockCache| {
+        let table = cache.table();
+        let mut rows = table.tiers.iter();
+        rows.find(|row| row.tier == Tier::Memory)
+            .map(|row| row.hits)
+    };
+    // Another version, another path, the same hash: the bytes are those in memory.
+    let newer = place.open(&two.record, Settings::default()).await;
+    for name in ["file", "other"] {
+        let path = Published::root_of(&two.record).join(name);
+        let file = newer.look(&path).await.unwrap();
+        newer.get(&file, WHOLE).await.unwrap();
+    }
+    assert_eq!(reads(&newer), Some(1), "the second name, after the first");
+    assert!(
+        newer.look(Path::new("7/file")).await.is_err(),
+        "no such version"
+    );
+}
+
+#[test]
+fn serials_that_were_seen_are_the_least_that_is_accepted() {
+    use super::state::accept;
+    let place = Place::new();
+    place.write("file", b"bytes");
+    let state = place.scratch.path().join("reader");
+    let key = place.key.public();
+    let record = |serial| Record {
+        serial,
+        expires: 1_000,
+        ..place.publish(&format!("data@v{serial}")).record
+    };
+    let (one, two, three) = (record(1), record(2), record(3));
+    let strict = Acceptance::default();
+    let late = accept(&state, &key, &one, strict, 1_000 + 86_400 * 3).unwrap_err();
+    assert!(late.to_string().contains("expired 3 days ago"), "{late}");
+    accept(&state, &key, &two, strict, 999).expect("it is valid still");
+    accept(&state, &key, &two, strict, 5_000).expect("its name was seen before it expired");
+    accept(&state, &key, &three, strict, 5_000).expect("a newer one");
+    let old = accept(&state, &key, &two, strict, 999).unwrap_err();
+    assert!(old.to_string().contains("--allow-rollback"), "{old}");
+    let lenient = Acceptance {
+        allow_rollback: true,
+    };
+    accept(&state, &key, &two, lenient, 999).expect("it was asked for");
+    accept(&state, &key, &two, strict, 999).expect_err("and changed nothing");
+    let (other, _) = SecretKey::create(&place.scratch.path().join("other")).unwrap();
+    accept(&state, &other, &two, strict, 999).expect("of another publisher nothing was seen");
+}
