@@ -35,6 +35,18 @@ impl Target {
         }
     }
 
+    /// Its format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Its file; `None`: the usual stream.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     fn markdown(file: Option<PathBuf>) -> Target {
         Target {
             is_markdown: true,

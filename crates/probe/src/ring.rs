@@ -18,7 +18,7 @@ pub(crate) struct Ring<T> {
     /// The operation that an error names.
     operation: &'static str,
     // Dropped last: the ring is in it.
-    _map: MapHandle,
+    map: MapHandle,
 }
 
 impl<T: Send + 'static> Ring<T> {
@@ -47,22 +47,19 @@ impl<T: Send + 'static> Ring<T> {
             arrived,
             batch,
             operation,
-            _map: map,
+            map,
         })
     }
 
     /// Waits until the kernel wakes readers of the ring, and at most so long.
     pub(crate) fn wait(&self, longest: Duration) {
-        // SAFETY: the descriptor is open as long as the ring, which outlives this call.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        wait(ring, longest);
+        // Not the ring's epoll, which costs a second look at it.
+        wait(self.map.as_fd(), longest);
     }
 
     /// The same for a thread that does not have the ring.
     pub(crate) fn waiter(&self) -> Result<RingWaiter, Error> {
-        // SAFETY: as above.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let ring = ring.try_clone_to_owned();
+        let ring = self.map.as_fd().try_clone_to_owned();
         let ring = ring.map_err(|source| error(self.operation, source.into()))?;
         Ok(RingWaiter { ring })
     }

@@ -43,6 +43,8 @@ mod run_follow;
 mod serve;
 mod shield;
 mod shield_inputs;
+mod shield_metrics;
+mod shield_mounts;
 mod size;
 mod snapshot_of_command;
 mod stacks;
@@ -108,6 +110,8 @@ fn main() -> ExitCode {
         serve,
         shield,
         shield_inputs,
+        shield_metrics,
+        shield_mounts,
         size,
         snapshot_of_command,
         stacks,

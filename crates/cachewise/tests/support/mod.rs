@@ -10,7 +10,7 @@
 //! - `siblings`: the program of this package, and those beside it
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `group`: control groups
-//! - `mounted`: a file system of its own
+//! - `mounted`: a file system of its own; `bindfs`: a directory on FUSE
 //! - `report`: the JSON of a run
 //! - `program`: measured programs for which the system has no equivalent
 //! - `sysctl`: settings of the kernel, restored at the end
@@ -19,6 +19,7 @@
 // Every test file is a crate of its own and uses some of this.
 #![allow(dead_code, unused_imports, unused_macros)]
 
+mod bindfs;
 mod bpf;
 mod command;
 mod disk;
@@ -31,6 +32,7 @@ mod suite;
 mod sysctl;
 mod terminal;
 
+pub use bindfs::Bindfs;
 pub use bpf::{Held, held_by};
 pub use command::{
     Ended, Started, as_nobody, cachewise, cachewise_as_nobody, copy_for_everyone, copy_program,

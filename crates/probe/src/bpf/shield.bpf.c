@@ -27,6 +27,13 @@ struct shield_totals totals = {};
 struct shield_request request = {};
 struct shield_answer answer = {};
 
+/* The answer of `look`. */
+struct {
+	u64 blocks;   /* of the table */
+	u64 resident; /* records that follow */
+	struct shield_looked of[LOOKED];
+} looked = {};
+
 /* The process that the shield runs in, as in identity.h. */
 struct {
 	u64 namespace;
@@ -171,14 +178,16 @@ static __always_inline u32 folio_pages(u64 folio, u64 flags)
 	return 1u << (GET(struct folio, folio, _flags_1) & 0xff);
 }
 
+/* User space is woken when programs have passed this much since: 8 MiB with pages of 4 KiB. */
+#define WAKE_PAGES 2048
+
 /* Has user space look at a block. */
 static __always_inline void announce(u64 mapping, u64 number, u64 pages)
 {
 	struct shield_key key = { mapping, number };
 	u64 flags = BPF_RB_NO_WAKEUP;
 
-	/* 4 MiB: often enough for a fast reader, and seldom enough to cost little */
-	if (__sync_fetch_and_add(&unannounced, pages) + pages >= 1024) {
+	if (__sync_fetch_and_add(&unannounced, pages) + pages >= WAKE_PAGES) {
 		unannounced = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}

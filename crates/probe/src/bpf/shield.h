@@ -83,6 +83,16 @@ enum shield_reason {
 	KEPT_REASONS,
 };
 
+/* Blocks of which pages may be resident at once: those of the table. */
+#define LOOKED 16384
+
+/* A block with resident pages of the program. */
+struct shield_looked {
+	u64 mapping, block;
+	u64 touched;
+	u32 ours, passed; /* pages; passed: of these, those that the program has passed */
+};
+
 enum shield_state { DECIDED, NO_BLOCK, OTHER_FILE };
 
 struct shield_request {

@@ -201,4 +201,38 @@ int decide(void *context)
 	return 0;
 }
 
+/* Adds a block to the answer of `look`. */
+static long look_step(void *map, struct shield_key *key, struct shield_block *block, void *unused)
+{
+	u32 ours = 0, passed = 0;
+	u64 place = looked.resident;
+
+	looked.blocks++;
+	for (int i = 0; i < WORDS; i++) {
+		ours += bits(block->ours[i]);
+		passed += bits(block->ours[i] & block->passed[i]);
+	}
+	if (!ours)
+		return 0;
+	if (place >= LOOKED)
+		return 1;
+	looked.of[place].mapping = key->mapping;
+	looked.of[place].block = key->block;
+	looked.of[place].touched = block->touched;
+	looked.of[place].ours = ours;
+	looked.of[place].passed = passed;
+	looked.resident = place + 1;
+	return 0;
+}
+
+/* Lists the blocks with resident pages, in `looked`. */
+SEC("raw_tp")
+int look(void *context)
+{
+	looked.blocks = 0;
+	looked.resident = 0;
+	bpf_for_each_map_elem(&blocks, look_step, NULL, 0);
+	return 0;
+}
+
 #endif

@@ -4,7 +4,7 @@
 #define CACHEWISE_SHIELD_PASS_H
 
 /* Dropped pages are used again: would they still be resident? A file of which many are is not dropped any more. */
-static __noinline int comes_back(struct shield_file *file, struct shield_block *block, u64 pages)
+__noinline int comes_back(struct shield_file *file, struct shield_block *block, u64 pages)
 {
 	/* without the shield they would have been evicted in between, by what the program itself inserted */
 	if (!file || !block || !file->room || totals.inserted - block->dropped_at > file->room)
@@ -17,7 +17,7 @@ static __noinline int comes_back(struct shield_file *file, struct shield_block *
 }
 
 /* Pages first..=last of a block have been passed. */
-static __noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last)
+__noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last)
 {
 	u64 back = 0, fresh = 0, ahead = 0, mapping;
 	struct shield_file *file;
@@ -61,7 +61,7 @@ static __noinline int pass_block(struct shield_block *block, struct shield_key *
 	return 0;
 }
 
-static __noinline int other_block(struct shield_block *block, u32 first, u32 last)
+__noinline int other_block(struct shield_block *block, u32 first, u32 last)
 {
 	if (!block)
 		return 0;
@@ -108,15 +108,19 @@ static long span_step(u64 step, struct span *span)
 /* A batch of the kernel has 31 folios. */
 #define MAX_BLOCKS 64
 
-static __noinline int walk_span(struct span *span)
+__noinline int walk_span(struct span *span)
 {
-	if (span)
-		bpf_loop(MAX_BLOCKS, span_step, span, 0);
+	struct span rest;
+
+	if (!span)
+		return 0;
+	rest = *span;
+	bpf_loop(MAX_BLOCKS, span_step, &rest, 0);
 	return 0;
 }
 
 /* The task has gone on from its cursor, up to before page `end` if it is in the same request. */
-static __noinline int leave(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
+__noinline int leave(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
 {
 	struct span span = {};
 
@@ -182,7 +186,7 @@ static long leave_flight(u64 number, u32 *tgid)
 }
 
 /* The current task uses pages index..=last of a mapping. */
-static __noinline int use_pages(u64 mapping, u64 index, u64 last)
+__noinline int use_pages(u64 mapping, u64 index, u64 last)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct span span = {};

@@ -57,10 +57,6 @@ impl PageSet {
             (page > first).then_some((first, page - first))
         })
     }
-
-    pub(super) fn with_both(&self, other: &PageSet) -> PageSet {
-        PageSet(std::array::from_fn(|word| self.0[word] & other.0[word]))
-    }
 }
 
 /// Why a resident page that a shielded program inserted stays.

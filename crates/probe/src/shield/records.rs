@@ -17,12 +17,21 @@ pub struct Noted {
     pub block: Block,
     /// Resident pages that the program inserted.
     pub ours: u64,
+    /// All pages that were inserted until pages of it were dropped last.
+    pub dropped_at: u64,
+}
+
+/// A block with resident pages of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// The block.
+    pub block: Block,
+    /// Resident pages that the program inserted, at least one.
+    pub ours: u64,
     /// Pages of `ours` that the program has passed.
     pub passed: u64,
     /// When the program used it last, on the monotonic clock; `None`: not so far.
     pub touched: Option<Duration>,
-    /// All pages that were inserted until pages of it were dropped last.
-    pub dropped_at: u64,
 }
 
 /// A file that a shielded program inserts pages into.
@@ -75,6 +84,14 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Inserted pages of files that no process has read in order long enough, with
+    /// [`streams_from`](super::Options::streams_from).
+    #[must_use]
+    pub fn no_stream(&self) -> Pages {
+        let others = self.noted.0 + self.never_open.0 + self.untracked.0;
+        Pages(self.inserted.0.saturating_sub(others))
+    }
+
     /// Noted pages that are resident.
     #[must_use]
     pub fn resident(&self) -> Pages {
@@ -88,6 +105,18 @@ pub(super) fn parse_block(bytes: &[u8]) -> Option<Block> {
         mapping: raw.u64(offset_of!(types::shield_key, mapping)),
         number: raw.u64(offset_of!(types::shield_key, block)),
     })
+}
+
+pub(super) fn resident(record: &types::shield_looked) -> Resident {
+    Resident {
+        block: Block {
+            mapping: record.mapping,
+            number: record.block,
+        },
+        ours: record.ours.into(),
+        passed: record.passed.into(),
+        touched: (record.touched > 0).then(|| Duration::from_nanos(record.touched)),
+    }
 }
 
 pub(super) fn parse_file(bytes: &[u8]) -> Result<ShieldedFile, Error> {
@@ -117,13 +146,9 @@ pub(super) fn parse_noted(block: Block, value: &[u8]) -> Result<Noted, Error> {
     )?;
     let set = |offset: usize| PageSet(std::array::from_fn(|word| raw.u64(offset + 8 * word)));
     let ours = set(offset_of!(types::shield_block, ours));
-    let passed = set(offset_of!(types::shield_block, passed));
-    let touched = raw.u64(offset_of!(types::shield_block, touched));
     Ok(Noted {
         block,
         ours: ours.count(),
-        passed: ours.with_both(&passed).count(),
-        touched: (touched > 0).then(|| Duration::from_nanos(touched)),
         dropped_at: raw.u64(offset_of!(types::shield_block, dropped_at)),
     })
 }

@@ -6,6 +6,7 @@ use cachewise_units::{Bytes, Period};
 use clap::Args;
 use clap::error::ErrorKind;
 
+use super::metrics;
 use crate::options::{Output, SeparatedPathList};
 use crate::selection::Selection;
 
@@ -55,6 +56,10 @@ pub struct Shield {
     /// Stop after this time, in seconds or with a unit (500ms, 2m), not with a command [default: until interrupted].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Period>,
+    /// Replace each -o openmetrics=FILE at this interval while the shield runs, as for the textfile collector of
+    /// node_exporter; not with a command [default: at the end only].
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub interval: Option<Period>,
     /// Maximum files to show, most dropped pages first; 0 shows all.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
@@ -73,6 +78,18 @@ impl Shield {
             (self.auto, "--auto"),
             self.duration.is_some(),
             ("shield", "cachewise shield -- tar cf x.tar dir"),
-        )
+        )?;
+        if self.interval.is_none() {
+            return Ok(());
+        }
+        if !self.command.is_empty() {
+            let error = "--interval is for running programs: remove it, a command has its metrics at the end";
+            return Err((ErrorKind::ArgumentConflict, error.into()));
+        }
+        if metrics::paths(self).is_empty() {
+            let error = "--interval has no file to replace: add -o openmetrics=FILE";
+            return Err((ErrorKind::MissingRequiredArgument, error.into()));
+        }
+        Ok(())
     }
 }

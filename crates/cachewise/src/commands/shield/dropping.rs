@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_probe::shield::{Block, Decision, Kept, PageSet, Shield, ShieldedFile};
+use cachewise_probe::shield::{Block, Decision, Kept, PageSet, Resident, Shield, ShieldedFile};
 use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, thread_usage};
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::named::Named;
 use super::opening::{Opener, path_of};
-use super::outcome::{FileReport, Outcome};
+use super::outcome::{Figures, FileReport, Outcome};
 use super::rooms::Rooms;
 
 /// `FUSE_SUPER_MAGIC` of the kernel.
@@ -88,6 +88,8 @@ pub struct Ending {
     asked: AtomicBool,
     /// The programs have ended: nothing that they read ahead will be used.
     programs_ended: AtomicBool,
+    /// As of the latest look at all blocks.
+    figures: Mutex<Figures>,
 }
 
 /// The running thread.
@@ -110,6 +112,15 @@ impl Dropping {
         })
         .context("cannot start the thread that drops pages")?;
         Ok(Dropping { ending, thread })
+    }
+
+    /// Its figures, up to a quarter of a second old, or more where there are many files.
+    pub fn figures(&self) -> Figures {
+        *self
+            .ending
+            .figures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends it, with a last look at all pages.
@@ -138,6 +149,10 @@ struct Dropper {
     parked: HashMap<Block, u64>,
     scanned: Instant,
     scan_every: Duration,
+    /// The latest answer of `Shield::look`.
+    found: Vec<Resident>,
+    /// Files of the table at most, when the given number of them had been made.
+    files: (usize, u32),
     outcome: Outcome,
 }
 
@@ -155,6 +170,8 @@ impl Dropper {
             parked: HashMap::new(),
             scanned: Instant::now(),
             scan_every: SCAN,
+            found: Vec::new(),
+            files: (0, 0),
             outcome: Outcome::default(),
         }
     }
@@ -169,9 +186,14 @@ impl Dropper {
             self.retry()?;
             if self.scanned.elapsed() >= self.scan_every {
                 self.scan()?;
+                *ending
+                    .figures
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = self.figures()?;
             }
             let resident = self.resident()?;
-            self.outcome.most_resident = self.outcome.most_resident.max(resident);
+            let most = &mut self.outcome.figures.most_resident;
+            *most = resident.max(*most);
             let longest = match resident {
                 Pages(0) => IDLE,
                 _ => BUSY,
@@ -189,6 +211,18 @@ impl Dropper {
         ))
     }
 
+    fn figures(&mut self) -> Result<Figures> {
+        let usage = thread_usage();
+        let resident = self.resident()?;
+        self.outcome.figures = Figures {
+            totals: self.shield.totals()?,
+            resident,
+            cpu: usage.user + usage.system,
+            ..self.outcome.figures
+        };
+        Ok(self.outcome.figures)
+    }
+
     /// Drops what can be dropped of a block, and remembers to look again if that may change.
     fn handle(&mut self, block: Block, ahead: bool) -> Result<Decision> {
         let mut decision = self.shield.decide(block, ahead, self.writes)?;
@@ -201,20 +235,25 @@ impl Dropper {
             self.settle(block, &decision);
             return Ok(decision);
         }
+        let mut advice = self.outcome.figures.advice;
         let Some(file) = self.file(block.mapping)? else {
             // Pages of a file that cannot be opened stay.
             let pages = decision.drop.count() + decision.all_kept();
             self.parked.insert(block, pages);
             return Ok(decision);
         };
-        let begin = thread_time();
+        let pages = decision.drop.count() + decision.write.count();
+        let begin = advice.is_measured(pages).then(thread_time);
         let write = each_run(block, &decision.write, |range| {
             begin_write_back_range(file.as_fd(), range)
         });
         let dropped = each_run(block, &decision.drop, |range| {
             fadvise_dont_need_range(file.as_fd(), range)
         });
-        self.outcome.cpu_of_advice += thread_time().saturating_sub(begin);
+        if let Some(begin) = begin {
+            advice.measured(pages, thread_time().saturating_sub(begin));
+        }
+        self.outcome.figures.advice = advice;
         self.outcome.calls += decision.drop.runs().count() as u64;
         self.outcome.written_back += decision.write.count();
         if let Err(error) = write.and(dropped) {
@@ -266,35 +305,27 @@ impl Dropper {
     /// Looks at blocks of which no record came: those that programs have gone through in part.
     fn scan(&mut self) -> Result<()> {
         let begin = Instant::now();
-        let mut all = self.shield.blocks()?;
+        let mut found = std::mem::take(&mut self.found);
+        let blocks = self.shield.look(&mut found)?;
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
-        all.sort_unstable_by_key(|noted| noted.touched);
-        for noted in &all {
-            let is_left = noted
+        found.sort_unstable_by_key(|resident| resident.touched);
+        for resident in &found {
+            let is_left = resident
                 .touched
                 .is_some_and(|touched| now.saturating_sub(touched) >= LEFT);
-            if noted.ours == 0 || !is_left || self.parked.contains_key(&noted.block) {
+            if resident.passed == 0 || !is_left || self.parked.contains_key(&resident.block) {
                 continue;
             }
-            let page = page_size();
-            let ahead = self.resident()?.bytes(page) > RESIDENT && noted.passed > 0;
-            if noted.passed > 0 {
-                self.handle(noted.block, ahead)?;
-            }
+            let ahead = self.resident()?.bytes(page_size()) > RESIDENT;
+            self.handle(resident.block, ahead)?;
         }
-        // Blocks of which nothing is resident are kept to notice when a program comes back, as long as there is room.
-        let most = self.shield.most_blocks() / 4 * 3;
-        if all.len() > most {
-            let mut empty: Vec<_> = all.iter().filter(|noted| noted.ours == 0).collect();
-            empty.sort_unstable_by_key(|noted| noted.dropped_at);
-            for noted in empty.iter().take(all.len() - most + most / 8) {
-                self.shield.forget_block(noted.block)?;
-            }
+        if !self.parked.is_empty() {
+            let resident: HashSet<Block> = found.iter().map(|resident| resident.block).collect();
+            self.parked.retain(|block, _| resident.contains(block));
         }
-        self.forget_files(&all.iter().map(|noted| noted.block.mapping).collect())?;
-        let resident = all.iter().filter(|noted| noted.ours > 0);
-        let resident: HashSet<Block> = resident.map(|noted| noted.block).collect();
-        self.parked.retain(|block, _| resident.contains(block));
+        self.found = found;
+        self.forget_blocks(blocks)?;
+        self.forget_files()?;
         self.open.retain(|_, opened| opened.used.elapsed() < CLOSE);
         if self.open.is_empty() {
             self.opener.release();
@@ -304,18 +335,44 @@ impl Dropper {
         Ok(())
     }
 
-    /// Makes room in the table of files.
-    fn forget_files(&mut self, used: &HashSet<u64>) -> Result<()> {
-        let files = self.shield.files()?;
-        if files.len() < self.shield.most_files() / 2 {
+    /// Makes room in the table of blocks. Those of which nothing is resident are kept to notice when a program comes back,
+    /// as long as there is room.
+    fn forget_blocks(&mut self, blocks: usize) -> Result<()> {
+        let most = self.shield.most_blocks() / 4 * 3;
+        if blocks <= most {
             return Ok(());
         }
-        for (mapping, file) in files {
-            if !used.contains(&mapping) && !file.is_stopped {
-                self.remember(mapping, file);
-                self.shield.forget_file(mapping)?;
+        let mut empty = self.shield.blocks()?;
+        empty.retain(|noted| noted.ours == 0);
+        empty.sort_unstable_by_key(|noted| noted.dropped_at);
+        for noted in empty.iter().take(blocks - most + most / 8) {
+            self.shield.forget_block(noted.block)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room in the table of files.
+    fn forget_files(&mut self) -> Result<()> {
+        let made = self.shield.files_made()?;
+        let (files, then) = self.files;
+        let most = self.shield.most_files() / 2;
+        if files + made.wrapping_sub(then) as usize <= most {
+            return Ok(());
+        }
+        let all = self.shield.files()?;
+        let mut left = all.len();
+        if all.len() > most {
+            let blocks = self.shield.blocks()?;
+            let used: HashSet<u64> = blocks.iter().map(|noted| noted.block.mapping).collect();
+            for (mapping, file) in all {
+                if !used.contains(&mapping) && !file.is_stopped {
+                    self.remember(mapping, file);
+                    self.shield.forget_file(mapping)?;
+                    left -= 1;
+                }
             }
         }
+        self.files = (left, made);
         Ok(())
     }
 
@@ -432,9 +489,7 @@ impl Dropper {
         outcome
             .files
             .sort_by_key(|found| std::cmp::Reverse(found.file.dropped));
-        outcome.totals = self.shield.totals()?;
-        let usage = thread_usage();
-        outcome.cpu = usage.user + usage.system;
+        self.figures()?;
         Ok(self.outcome)
     }
 }

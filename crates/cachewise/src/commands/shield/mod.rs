@@ -3,10 +3,12 @@
 //! # Layout
 //! - `dropping`: the thread that drops pages; `opening`: opens the files of programs once more
 //! - `named`: files to which the dropping is limited
-//! - `rooms`: memory that programs could use; `outcome`, `shown`: the result
+//! - `rooms`: memory that programs could use; `outcome`, `shown`: the result; `metrics`: the same as metrics, also while
+//!   it runs
 
 pub mod arguments;
 pub mod dropping;
+mod metrics;
 pub mod named;
 mod opening;
 pub mod outcome;
@@ -30,6 +32,7 @@ use crate::machine::{self, Followed};
 use crate::selection::Selected;
 use arguments::Shield as Arguments;
 use dropping::Dropping;
+use metrics::Live;
 use named::Named;
 use shown::Shown;
 
@@ -57,7 +60,15 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
     let dropping = Dropping::start(shield, kernel.clone(), arguments.writes, named)?;
     let begin = Instant::now();
     let (status, programs_ended) = match &interrupt {
-        Some(interrupt) => watch(arguments, followed.as_ref(), &selected, interrupt)?,
+        Some(interrupt) => {
+            let mut live = Live::of(arguments);
+            let tick = || {
+                if let Some(live) = &mut live {
+                    live.write(&dropping.figures());
+                }
+            };
+            watch(arguments, followed.as_ref(), &selected, interrupt, tick)?
+        }
         None => match child::run(&kernel, || child::command(&arguments.command), || false) {
             Ok(course) => (ExitCode::from(status_of(course.exit)), true),
             Err(StartError::Start(error)) => {
@@ -114,17 +125,19 @@ fn attach(arguments: &Arguments, selected: &Selected, kernel: &Kernel) -> Result
     }
 }
 
-/// Waits for the end; returns the status to end with, and whether the programs have ended.
+/// Waits for the end, with a call of `tick` at each look; returns the status to end with, and whether the programs have ended.
 fn watch(
     arguments: &Arguments,
     followed: Option<&Followed>,
     selected: &Selected,
     interrupt: &Interrupt,
+    mut tick: impl FnMut(),
 ) -> Result<(ExitCode, bool)> {
     let end = arguments
         .duration
         .map(|duration| Instant::now() + duration.get());
     loop {
+        tick();
         let left = end.map_or(POLL, |end| end.saturating_duration_since(Instant::now()));
         if followed.is_some_and(Followed::has_ended) {
             return Ok((ExitCode::SUCCESS, true));

@@ -7,13 +7,14 @@ use anyhow::Result;
 use cachewise_cli::output::{Sink, printable};
 use cachewise_cli::sinks::Sinks;
 use cachewise_kstat::Kernel;
-use cachewise_model::{Count, Kind, Measured, SCHEMA_VERSION, Unit, shell_quoted};
+use cachewise_model::{Count, Measured, SCHEMA_VERSION, shell_quoted};
 use cachewise_probe::shield::Kept;
 use cachewise_units::{Bytes, Pages, counted, escaped};
-use cachewise_view::{Exposition, Format, MetricNumber, Sheet, SheetCell, SheetColumn};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Value as Json, json};
 
 use super::arguments::Shield;
+use super::metrics;
 use super::outcome::Outcome;
 use crate::machine;
 use crate::selection::Selected;
@@ -96,20 +97,20 @@ impl<'a> Shown<'a> {
 
     /// One line that says what was done.
     fn verdict(&self) -> String {
-        let totals = &self.outcome.totals;
+        let totals = &self.outcome.figures.totals;
         format!(
             "dropped {} of {} behind {}; at most {} of it were resident at once",
             Self::bytes(totals.dropped),
             Self::bytes(totals.inserted),
             self.subject,
-            Self::bytes(self.outcome.most_resident)
+            Self::bytes(self.outcome.figures.most_resident)
         )
     }
 
     /// The fates of the pages: id, words and number.
     fn fates(&self) -> Vec<(&'static str, &'static str, u64)> {
         let outcome = &self.outcome;
-        let totals = &outcome.totals;
+        let totals = &outcome.figures.totals;
         let mut rows = vec![
             ("inserted", "inserted by the program", totals.inserted.0),
             ("dropped", "dropped behind it", totals.dropped.0),
@@ -123,12 +124,11 @@ impl<'a> Shown<'a> {
             let (id, words) = words(kept);
             rows.push((id, words, outcome.kept.get(&kept).copied().unwrap_or(0)));
         }
-        let noted = totals.noted.0 + totals.never_open.0 + totals.untracked.0;
         rows.extend([
             (
                 "no_stream",
                 "kept: of files that no process streamed through",
-                totals.inserted.0.saturating_sub(noted),
+                totals.no_stream().0,
             ),
             (
                 "not_opened",
@@ -210,7 +210,7 @@ impl<'a> Shown<'a> {
 
     fn notes(&self) -> Vec<String> {
         let outcome = &self.outcome;
-        let totals = &outcome.totals;
+        let totals = &outcome.figures.totals;
         let mut notes = Vec::new();
         if totals.needed.0 > 0 {
             notes.push(format!(
@@ -233,12 +233,14 @@ impl<'a> Shown<'a> {
         if let Some(error) = &outcome.error {
             notes.push(format!("some pages could not be dropped: {error}"));
         }
-        let share = outcome.cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(0.001);
+        let advice = &outcome.figures.advice;
+        let share = outcome.figures.cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(0.001);
         notes.push(format!(
-            "the shield took {} of CPU time ({} of one CPU), {} of it to drop pages ({})",
-            cachewise_view::seconds(outcome.cpu.as_secs_f64()),
+            "the shield took {} of CPU time ({} of one CPU), {}{} of it to drop pages ({})",
+            cachewise_view::seconds(outcome.figures.cpu.as_secs_f64()),
             cachewise_view::share(share),
-            cachewise_view::seconds(outcome.cpu_of_advice.as_secs_f64()),
+            if advice.is_estimate() { "~" } else { "" },
+            cachewise_view::seconds(advice.cpu().as_secs_f64()),
             counted(outcome.calls, "call"),
         ));
         notes
@@ -261,53 +263,15 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// The pages by fate, and the cost. Files have no series: their number has no bound.
     fn openmetrics(&self) -> Result<String> {
-        let outcome = &self.outcome;
-        let mut exposition = Exposition::default();
-        exposition.page_size(cachewise_sys::page_size());
-        let fates = self
-            .fates()
-            .into_iter()
-            .map(|(id, _, pages)| (vec![("fate", id.to_owned())], MetricNumber::Whole(pages)));
-        let pages = (Unit::Pages, Kind::Gauge);
-        let help = "Pages that the shielded programs inserted, by what became of them";
-        exposition.add("shield_pages", help, pages, None, fates.collect());
-        let one = |number| vec![(Vec::new(), MetricNumber::Whole(number))];
-        let totals = &outcome.totals;
-        for (id, help, number) in [
-            (
-                "shield_most_resident_pages",
-                "Most pages resident at once that could still be dropped",
-                outcome.most_resident.0,
-            ),
-            (
-                "shield_needed_by_others_pages",
-                "Dropped pages that other processes read again",
-                totals.needed.0,
-            ),
-            (
-                "shield_returned_pages",
-                "Dropped pages that the shielded programs read again",
-                totals.returned.0,
-            ),
-        ] {
-            exposition.add(id, help, pages, None, one(number));
-        }
-        let seconds =
-            |time: Duration| vec![(Vec::new(), MetricNumber::Fraction(time.as_secs_f64()))];
-        let kind = (Unit::Seconds, Kind::Gauge);
-        let help = "CPU time of the shield";
-        exposition.add("shield_cpu_seconds", help, kind, None, seconds(outcome.cpu));
-        let help = "CPU time of its calls that drop pages";
-        let calls = seconds(outcome.cpu_of_advice);
-        exposition.add("shield_advice_cpu_seconds", help, kind, None, calls);
-        Ok(exposition.text()?)
+        let fates = self.fates();
+        let fates = fates.iter().map(|(id, _, pages)| (*id, *pages));
+        metrics::exposition(&self.outcome.figures, fates)
     }
 
     fn json(&self) -> Json {
         let outcome = &self.outcome;
-        let totals = &outcome.totals;
+        let totals = &outcome.figures.totals;
         let fates = self.fates();
         let fates = fates
             .iter()
@@ -318,6 +282,8 @@ impl<'a> Shown<'a> {
             Measured::Exact(bytes) => json!(bytes),
             _ => Json::Null,
         };
+        // With --auto each process is shielded for itself: there is no program for which others are evicted.
+        let evicted = (!self.arguments.auto).then_some(totals.evicted.0);
         json!({
             "schema_version": SCHEMA_VERSION,
             "timestamp": machine::timestamp().to_string(),
@@ -328,14 +294,15 @@ impl<'a> Shown<'a> {
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "verdict": self.verdict(),
             "pages": fates.collect::<serde_json::Map<_, _>>(),
-            "most_resident_pages": outcome.most_resident.0,
+            "most_resident_pages": outcome.figures.most_resident.0,
             "returned_pages": totals.returned.0,
             "returned_near_pages": totals.returned_near.0,
             "needed_by_others_pages": totals.needed.0,
-            "evicted_others_pages": totals.evicted.0,
+            "evicted_others_pages": evicted,
             "written_back_pages": outcome.written_back,
-            "cpu_seconds": outcome.cpu.as_secs_f64(),
-            "advice_cpu_seconds": outcome.cpu_of_advice.as_secs_f64(),
+            "cpu_seconds": outcome.figures.cpu.as_secs_f64(),
+            "advice_cpu_seconds": outcome.figures.advice.cpu().as_secs_f64(),
+            "advice_cpu_is_estimated": outcome.figures.advice.is_estimate(),
             "advice_calls": outcome.calls,
             "kernel_memory_bytes": memory,
             "files": self.files().json(),

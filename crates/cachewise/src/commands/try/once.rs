@@ -124,9 +124,9 @@ pub fn once(
         Some(dropping) => {
             let outcome = dropping.finish(true)?;
             Some(Shielded {
-                inserted: outcome.totals.inserted,
-                dropped: outcome.totals.dropped,
-                cpu: outcome.cpu,
+                inserted: outcome.figures.totals.inserted,
+                dropped: outcome.figures.totals.dropped,
+                cpu: outcome.figures.cpu,
             })
         }
         None => None,

@@ -10,48 +10,6 @@ use cachewise_sys::cachestat;
 use super::stand::*;
 use crate::support::*;
 
-/// A directory seen through bindfs, unmounted when dropped.
-struct Bindfs {
-    directory: PathBuf,
-    _server: Started,
-}
-
-impl Bindfs {
-    /// Mounts it with these options; none, and said so, where there is no bindfs.
-    fn mount(scratch: &Scratch, source: &Path, options: &[&str]) -> Option<Bindfs> {
-        if Command::new("bindfs").arg("-V").output().is_err() {
-            println!("skipped: files of FUSE: bindfs is not installed");
-            return None;
-        }
-        let name = format!("fuse{}", options.concat().replace([' ', ','], "-"));
-        let directory = scratch.path(name);
-        fs::create_dir(&directory).expect("a mount point can be made");
-        let mut command = Command::new("bindfs");
-        command.args(["-f", "--no-allow-other"]).args(options);
-        command.arg(source).arg(&directory).stdin(Stdio::null());
-        let server = Started::of(&mut command);
-        let is_mounted = || {
-            let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-            let place = directory.to_str().expect("an ordinary name");
-            mounts.contains(&format!(" {place} fuse")).then_some(())
-        };
-        until("bindfs has mounted it", is_mounted);
-        Some(Bindfs {
-            directory,
-            _server: server,
-        })
-    }
-}
-
-impl Drop for Bindfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("-l")
-            .arg(&self.directory)
-            .status();
-    }
-}
-
 /// A program that runs from there, and so has its file mapped; and a descriptor that was open before.
 struct Mapped {
     path: PathBuf,
@@ -98,12 +56,12 @@ pub fn looking_drops_no_page() {
         let Some(mount) = Bindfs::mount(&scratch, &source, options) else {
             return;
         };
-        let mapped = Mapped::run(&mount.directory);
+        let mapped = Mapped::run(mount.directory());
         let (cached, before) = mapped.pages();
         assert!(cached > 0, "{options:?}: what runs is resident");
         let pid = mapped.running.pid().to_string();
         let path = mapped.path.to_str().expect("an ordinary name");
-        let directory = mount.directory.to_str().expect("an ordinary name");
+        let directory = mount.directory().to_str().expect("an ordinary name");
         let snapshot = scratch.path("snapshot").display().to_string();
         for arguments in [
             &["files", path][..],
@@ -152,17 +110,17 @@ pub fn pages_are_counted_by_the_census() {
     let Some(mount) = Bindfs::mount(&scratch, &source, &[]) else {
         return;
     };
-    let path = mount.directory.join("file");
+    let path = mount.directory().join("file");
     let _pinned = pin(&path, PAGES);
-    for root in [&path, &mount.directory] {
+    for root in [&path, mount.directory()] {
         let document = document(&Ended::of(files(["--json"]).arg(root)).expect(0, "root may ask"));
         let row = row_of(&document, &path);
         assert_eq!(number(row, "resident_pages"), PAGES, "all of it: {row}");
         assert_eq!(number(row, "file_pages"), PAGES, "of as many: {row}");
     }
-    let whole = Ended::of(files(["--json"]).arg(&mount.directory)).expect(0, "root may ask");
+    let whole = Ended::of(files(["--json"]).arg(mount.directory())).expect(0, "root may ask");
     let whole = document(&whole);
-    let other = row_of(&whole, &mount.directory.join("other"));
+    let other = row_of(&whole, &mount.directory().join("other"));
     assert_eq!(number(other, "resident_pages"), 0, "nothing of the other");
     let ended = Ended::of(cachewise(["evict", "--json"]).arg(&path)).expect(0, "it can be evicted");
     let evicted = document(&ended);

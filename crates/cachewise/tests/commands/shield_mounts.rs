@@ -1,0 +1,113 @@
+//! `shield`: files on FUSE.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cachewise_sys::cachestat;
+
+use crate::shield::{MIB, Shielded, adds_up, pages, text};
+use crate::support::*;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        needs_root("fuse::its_files_are_never_opened", fuse),
+        needs_root("fuse::a_mapped_file_is_never_opened", mapped_on_fuse),
+    ]
+}
+
+const SIZE: u64 = 16 * MIB;
+
+/// Resident pages of an open file: opening it again could drop them.
+fn resident_of(file: &File) -> u64 {
+    cachestat(file.as_fd(), None)
+        .expect("root may ask")
+        .cached
+        .0
+}
+
+/// A file on FUSE, opened before a shield starts. Its server drops the pages whenever it is opened.
+struct OnFuse {
+    _mount: Bindfs,
+    path: PathBuf,
+    file: File,
+}
+
+impl OnFuse {
+    fn new(scratch: &Scratch) -> Option<OnFuse> {
+        let source = scratch.path("source");
+        fs::create_dir(&source).expect("it is ours");
+        scratch.file("source/data", SIZE);
+        let mount = Bindfs::mount(scratch, &source, &[])?;
+        let path = mount.directory().join("data");
+        let file = File::open(&path).expect("it is there");
+        Some(OnFuse {
+            _mount: mount,
+            path,
+            file,
+        })
+    }
+}
+
+/// The shield's result in JSON, and as a table.
+fn shielded_python(shielded: &Shielded, program: &str, path: &Path) -> (serde_json::Value, String) {
+    let table = shielded.scratch.path("table");
+    let target = format!("table={}", text(&table));
+    let mut command = shielded.command(&["--writes", "-o", &target, "--"]);
+    command.args(["python3", "-c", program]).arg(path);
+    Ended::of(&mut command).expect(0, "the program ends well");
+    let table = fs::read_to_string(table).expect("it was written");
+    (shielded.read(), table)
+}
+
+/// All its pages are reported as those of FUSE, and stay: an opening after the program's own would have dropped them.
+fn stays_on_fuse(name: &str, program: &str) {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return println!("skipped: shield: {name}: python3 is not installed");
+    }
+    let shielded = Shielded::new();
+    let Some(on_fuse) = OnFuse::new(&shielded.scratch) else {
+        return;
+    };
+    let all = SIZE / page_size();
+    undisturbed(|| {
+        let (result, table) = shielded_python(&shielded, program, &on_fuse.path);
+        let stays = resident_of(&on_fuse.file);
+        adds_up(&result);
+        assert!(pages(&result, "fuse") >= all, "they are named: {result:#}");
+        assert!(
+            table.contains("kept: on FUSE, whose files are not opened"),
+            "{table}"
+        );
+        let files = result["files"].as_array().expect("files");
+        let is_it = |file: &&serde_json::Value| file["path"] == text(&on_fuse.path);
+        assert!(!files.iter().any(|file| is_it(&file)), "{result:#}");
+        (stays == all).then_some(())
+    });
+}
+
+fn fuse() {
+    stays_on_fuse(
+        "fuse",
+        "import sys
+with open(sys.argv[1], 'rb', buffering=0) as file:
+    while file.read(1 << 17):
+        pass
+",
+    );
+}
+
+/// It stays mapped while the shield looks for ways to the files of the program.
+fn mapped_on_fuse() {
+    stays_on_fuse(
+        "mapped on fuse",
+        "import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_RDONLY)
+with mmap.mmap(file, 0, prot=mmap.PROT_READ) as view:
+    sum(view[place] for place in range(0, len(view), 4096))
+    time.sleep(0.7)
+",
+    );
+}
