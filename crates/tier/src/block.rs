@@ -15,11 +15,21 @@ pub(crate) const LONGEST_ENVELOPE: usize = 44;
 const MAGIC: [u8; 4] = *b"cwb1";
 
 /// The bytes of one block, with what they are checked by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Block {
-    header: [u8; HEADER],
+    /// The header that came with the bytes, or was made of them; `None` until it is needed.
+    header: Option<[u8; HEADER]>,
+    seed: u64,
     bytes: Bytes,
 }
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        self.header() == other.header() && self.bytes == other.bytes
+    }
+}
+
+impl Eq for Block {}
 
 /// The form in which an engine stores a block: a short head and the bytes behind it.
 #[derive(Clone, Debug)]
@@ -37,14 +47,21 @@ impl Block {
     /// Seals bytes that came from the origin. The check sum depends on the key too, so that a
     /// whole block in the wrong place is not taken for the right one.
     pub(crate) fn seal(key: &BlockKey, bytes: Bytes) -> Self {
-        let mut header = [0; HEADER];
-        // A block is at most 1 MiB long (`Settings::check`); one that were longer would not be
-        // accepted again, as its length did not fit.
-        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        header[..4].copy_from_slice(&MAGIC);
-        header[4..8].copy_from_slice(&len.to_le_bytes());
-        header[8..].copy_from_slice(&check_sum(key, &bytes).to_le_bytes());
-        Self { header, bytes }
+        let seed = key.seed();
+        Self {
+            header: Some(header_of(seed, &bytes)),
+            seed,
+            bytes,
+        }
+    }
+
+    /// Takes bytes that were authenticated. Their checksum is computed when they are stored.
+    pub(crate) fn authentic(key: &BlockKey, bytes: Bytes) -> Self {
+        Self {
+            header: None,
+            seed: key.seed(),
+            bytes,
+        }
     }
 
     /// Takes a sealed block apart, and checks it: it came from a disk or a network.
@@ -58,7 +75,8 @@ impl Block {
     pub(crate) fn unchecked(sealed: &Bytes) -> Result<Self, Corrupt> {
         let header = *sealed.first_chunk::<HEADER>().ok_or(Corrupt)?;
         Ok(Self {
-            header,
+            header: Some(header),
+            seed: 0,
             bytes: sealed.slice(HEADER..),
         })
     }
@@ -73,8 +91,9 @@ impl Block {
     }
 
     /// Returns what it starts with where it is kept.
-    pub(crate) fn header(&self) -> &[u8; HEADER] {
-        &self.header
+    pub(crate) fn header(&self) -> [u8; HEADER] {
+        self.header
+            .unwrap_or_else(|| header_of(self.seed, &self.bytes))
     }
 
     /// Returns its bytes.
@@ -85,7 +104,7 @@ impl Block {
 
     /// Returns what an engine stores in the plain form: the header and the bytes.
     pub(crate) fn stored(&self) -> StoredBlock {
-        StoredBlock::new(&self.header, self.bytes.clone())
+        StoredBlock::new(&self.header(), self.bytes.clone())
     }
 
     /// Returns its length where it is kept.
@@ -121,8 +140,16 @@ impl StoredBlock {
     }
 }
 
-fn check_sum(key: &BlockKey, bytes: &[u8]) -> u64 {
-    XxHash3_64::oneshot_with_seed(key.seed(), bytes)
+fn header_of(seed: u64, bytes: &[u8]) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    // A block is at most 1 MiB long (`Settings::check`); one that were longer would not be
+    // accepted again, as its length did not fit.
+    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let sum = XxHash3_64::oneshot_with_seed(seed, bytes);
+    header[..4].copy_from_slice(&MAGIC);
+    header[4..8].copy_from_slice(&len.to_le_bytes());
+    header[8..].copy_from_slice(&sum.to_le_bytes());
+    header
 }
 
 #[cfg(test)]

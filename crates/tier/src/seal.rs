@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroize;
@@ -55,15 +55,16 @@ pub(crate) struct Sealer {
 }
 
 impl BlockForm {
-    /// Returns the form that settings require.
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// Returns the form that settings require. Opened blocks return their memory to the buffers, from which connections
+    /// take it.
+    pub(crate) fn new(settings: &Settings, buffers: Arc<Buffers>) -> Self {
         let block = usize::try_from(settings.block.0).unwrap_or(usize::MAX);
         match &settings.engine_key {
             None => Self::Plain,
             Some(key) => Self::Sealed(Sealer {
                 key: key.clone(),
                 random: SystemRandom::new(),
-                buffers: Buffers::new(block.saturating_add(OVERHEAD)),
+                buffers,
                 long: block / 2,
             }),
         }
@@ -86,10 +87,10 @@ impl BlockForm {
     }
 
     /// Returns the block in what an engine stored under its name, after checking it.
-    pub(crate) fn open(&self, key: &BlockKey, stored: &Bytes) -> Result<Block, Corrupt> {
+    pub(crate) fn open(&self, key: &BlockKey, stored: Bytes) -> Result<Block, Corrupt> {
         match self {
-            Self::Plain => Block::open(key, stored),
-            Self::Sealed(sealer) => Ok(Block::seal(key, sealer.open(key, stored)?)),
+            Self::Plain => Block::open(key, &stored),
+            Self::Sealed(sealer) => Ok(Block::authentic(key, sealer.open(key, stored)?)),
         }
     }
 }
@@ -127,20 +128,19 @@ impl Sealer {
         Some(StoredBlock::new(&head, body.freeze()))
     }
 
-    fn open(&self, key: &BlockKey, stored: &Bytes) -> Result<Bytes, Corrupt> {
-        let (head, body) = stored.split_at_checked(BEFORE).ok_or(Corrupt)?;
+    fn open(&self, key: &BlockKey, stored: Bytes) -> Result<Bytes, Corrupt> {
+        // In place where nothing else has the bytes.
+        let mut buffer = stored.try_into_mut().unwrap_or_else(BytesMut::from);
+        let (head, body) = buffer.split_at_mut_checked(BEFORE).ok_or(Corrupt)?;
         let random = head.strip_prefix(MAGIC).ok_or(Corrupt)?;
         let cipher = self.cipher(key, random).ok_or(Corrupt)?;
-        let mut buffer = self.buffers.take();
-        buffer.extend_from_slice(body);
-        let opened = cipher.open_in_place(constant(), identity(key), &mut buffer);
+        let opened = cipher.open_in_place(constant(), identity(key), body);
         let len = opened.map(|bytes| bytes.len()).map_err(|_| Corrupt)?;
+        buffer.advance(BEFORE);
         buffer.truncate(len);
-        let whole = self.buffers.lend(buffer);
-        // A short block must not hold the memory of a long one.
         Ok(match len < self.long {
-            true => Bytes::copy_from_slice(&whole),
-            false => whole,
+            true => buffer.freeze(),
+            false => self.buffers.lend(buffer),
         })
     }
 }
@@ -164,10 +164,11 @@ mod tests {
     fn form(secret: u8) -> BlockForm {
         let mut key = [secret; 32];
         key[0] = 0;
-        BlockForm::new(&Settings {
+        let settings = Settings {
             engine_key: Some(EngineKey::new(&key)),
             ..Settings::default()
-        })
+        };
+        BlockForm::new(&settings, Buffers::for_blocks(settings.block.0))
     }
 
     fn stored(form: &BlockForm, key: &BlockKey, bytes: &[u8]) -> Vec<u8> {
@@ -185,11 +186,11 @@ mod tests {
         ) {
             let (form, key) = (form(1), BlockKey::from_bytes(key));
             let mut kept = stored(&form, &key, &bytes);
-            let opened = form.open(&key, &Bytes::from(kept.clone())).expect("it is as it was sealed");
+            let opened = form.open(&key, Bytes::from(kept.clone())).expect("it is as it was sealed");
             prop_assert_eq!(opened.bytes().as_ref(), bytes.as_slice());
             let at = at.index(kept.len());
             kept[at] ^= 1_u8 << bit;
-            prop_assert_eq!(form.open(&key, &Bytes::from(kept)), Err(Corrupt));
+            prop_assert_eq!(form.open(&key, Bytes::from(kept)), Err(Corrupt));
         }
 
         #[test]
@@ -197,9 +198,9 @@ mod tests {
             let (form, key) = (form(1), BlockKey::from_bytes([7; 16]));
             let mut kept = stored(&form, &key, &bytes);
             let cut = cut.index(kept.len());
-            prop_assert_eq!(form.open(&key, &Bytes::from(kept[..cut].to_vec())), Err(Corrupt));
+            prop_assert_eq!(form.open(&key, Bytes::from(kept[..cut].to_vec())), Err(Corrupt));
             kept.push(0);
-            prop_assert_eq!(form.open(&key, &Bytes::from(kept)), Err(Corrupt));
+            prop_assert_eq!(form.open(&key, Bytes::from(kept)), Err(Corrupt));
         }
     }
 
@@ -208,17 +209,25 @@ mod tests {
         let (mine, theirs) = (form(1), form(2));
         let keys = [1, 2].map(|byte| BlockKey::from_bytes([byte; 16]));
         let kept = Bytes::from(stored(&mine, &keys[0], b"bytes"));
-        assert!(mine.open(&keys[0], &kept).is_ok());
-        assert_eq!(mine.open(&keys[1], &kept), Err(Corrupt), "another block");
-        assert_eq!(theirs.open(&keys[0], &kept), Err(Corrupt), "another tenant");
+        assert!(mine.open(&keys[0], kept.clone()).is_ok());
         assert_eq!(
-            BlockForm::Plain.open(&keys[0], &kept),
+            mine.open(&keys[1], kept.clone()),
+            Err(Corrupt),
+            "another block"
+        );
+        assert_eq!(
+            theirs.open(&keys[0], kept.clone()),
+            Err(Corrupt),
+            "another tenant"
+        );
+        assert_eq!(
+            BlockForm::Plain.open(&keys[0], kept.clone()),
             Err(Corrupt),
             "a client without a key gets no encrypted bytes"
         );
         let plain = Bytes::from(stored_plain(&keys[0]));
         assert_eq!(
-            mine.open(&keys[0], &plain),
+            mine.open(&keys[0], plain),
             Err(Corrupt),
             "a client with a key takes no plain bytes"
         );
@@ -254,7 +263,7 @@ mod tests {
             "9349d6453347a4d2de40da08b07a7cbf"
         );
         let kept = b"cws1\xeb\xdafR(\xeaY>\xc1o\xcfk\xdd\xf0\x0e\xb2\xf7\x1e\xcd\x91\xc2^\x9f\xad2~\xad\xc8\xe8\xfd\x94\x0c>\xbd%DC\x9e\"\xeb\x0f\x99lkx";
-        let opened = form.open(&key, &Bytes::from_static(kept));
+        let opened = form.open(&key, Bytes::from_static(kept));
         assert_eq!(opened.expect("it was sealed so").bytes().as_ref(), b"bytes");
     }
 }

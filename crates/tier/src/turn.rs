@@ -17,8 +17,8 @@ pub(crate) enum Turn {
     Found(Block),
 }
 
-/// Takes the lease of a block, or waits for the block while another client has the lease. `asked` is the time at which
-/// the engine was asked for the block.
+/// Takes the lease of a block, or waits for the block while another client has the lease. `asked` is the time of the
+/// request to the engine that missed the block.
 ///
 /// The wait is bounded by the usual response time of the origin. A lease whose holder died ends before that, and one of
 /// the waiting clients takes it over.

@@ -369,7 +369,7 @@ impl Code for BlockKey {
 impl Code for Kept {
     fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
         writer
-            .write_all(self.block.header())
+            .write_all(&self.block.header())
             .and_then(|()| writer.write_all(self.block.bytes()))
             .map_err(foyer::Error::io_error)
     }

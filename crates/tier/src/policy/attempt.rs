@@ -65,7 +65,7 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
         asker.hedge.record(took, at);
     }
     match reply {
-        Ok(Some(sealed)) => match asker.form.open(key, &sealed) {
+        Ok(Some(sealed)) => match asker.form.open(key, sealed) {
             Ok(block) => Answer::Hit(block),
             Err(_) => Answer::Corrupt,
         },

@@ -134,7 +134,7 @@ impl Leases {
         }
     }
 
-    /// Stops the use of leases for some time: the engine does not take blocks, so nobody should wait for them.
+    /// Stops the use of leases for some time: the engine does not take blocks, so a wait for them would be in vain.
     pub(super) fn turn_off(&self) {
         let until = Instant::now() + OFF;
         *self

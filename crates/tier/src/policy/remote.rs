@@ -20,7 +20,7 @@ use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
 use crate::deadline;
-use crate::remote::{self, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::remote::{self, Buffers, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::seal::BlockForm;
 use crate::{BlockKey, Error, Settings};
 
@@ -83,11 +83,24 @@ const FINISHES_WITHIN: Duration = Duration::from_secs(2);
 
 impl Remote {
     pub(crate) async fn open(engine: &EngineSettings, settings: &Settings) -> Result<Self, Error> {
-        let engine = remote::open(engine, settings).await?;
-        Ok(Self::new(engine, settings, settings.block.0))
+        let buffers = Buffers::for_blocks(settings.block.0);
+        let engine = remote::open(engine, settings, &buffers).await?;
+        let form = BlockForm::new(settings, buffers);
+        Ok(Self::with_form(engine, settings, settings.block.0, form))
     }
 
+    #[cfg(test)]
     pub(crate) fn new(engine: Arc<dyn RemoteEngine>, policy: &Settings, block_size: u64) -> Self {
+        let form = BlockForm::new(policy, Buffers::for_blocks(block_size));
+        Self::with_form(engine, policy, block_size, form)
+    }
+
+    fn with_form(
+        engine: Arc<dyn RemoteEngine>,
+        policy: &Settings,
+        block_size: u64,
+        form: BlockForm,
+    ) -> Self {
         let fills = policy.fills_in_flight.0 / block_size.max(1);
         let fills_at_once = usize::try_from(fills).unwrap_or(usize::MAX).clamp(1, 4_096);
         Self {
@@ -95,7 +108,7 @@ impl Remote {
                 engine,
                 settings: policy.clone(),
                 hedge: HedgeTime::new(policy),
-                form: BlockForm::new(policy),
+                form,
             }),
             nodes: RwLock::default(),
             budget: Budget::new(policy),

@@ -25,6 +25,7 @@ use rendezvous::Rendezvous;
 pub(crate) async fn open(
     engine: &EngineSettings,
     cache: &Settings,
+    buffers: &Arc<Buffers>,
 ) -> Result<Arc<dyn RemoteEngine>, Error> {
     if engine.kind == EngineKind::Memcached && engine.credentials.is_some() {
         return Err(Error::Engine {
@@ -36,8 +37,12 @@ pub(crate) async fn open(
         });
     }
     Ok(match engine.kind {
-        EngineKind::RedisCluster => Arc::new(RedisCluster::open(engine, cache).await?),
-        EngineKind::Redis => Arc::new(Rendezvous::<SingleRedis>::open(engine, cache).await?),
-        EngineKind::Memcached => Arc::new(Rendezvous::<Memcached>::open(engine, cache).await?),
+        EngineKind::RedisCluster => Arc::new(RedisCluster::open(engine, cache, buffers).await?),
+        EngineKind::Redis => {
+            Arc::new(Rendezvous::<SingleRedis>::open(engine, cache, buffers).await?)
+        }
+        EngineKind::Memcached => {
+            Arc::new(Rendezvous::<Memcached>::open(engine, cache, buffers).await?)
+        }
     })
 }

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use twox_hash::XxHash3_64;
 
-use super::wire::{Dialer, Nodes, Pool, Protocol};
+use super::wire::{Buffers, Dialer, Nodes, Pool, Protocol};
 use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::block::StoredBlock;
 use crate::policy::Started;
@@ -74,8 +74,17 @@ const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
 impl<S: Speaks> Rendezvous<S> {
     /// Tries all nodes. One that does not answer is warned of, as it may come later.
-    pub(super) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
-        let dialer = Arc::new(Dialer::new(S::protocol(settings), settings, cache)?);
+    pub(super) async fn open(
+        settings: &EngineSettings,
+        cache: &Settings,
+        buffers: &Arc<Buffers>,
+    ) -> Result<Self, Error> {
+        let dialer = Arc::new(Dialer::new(
+            S::protocol(settings),
+            settings,
+            cache,
+            buffers,
+        )?);
         let nodes = Nodes::new(Arc::clone(&dialer));
         let mut warnings = Vec::new();
         let dials = settings

@@ -76,6 +76,14 @@ const fn found(hits: u64, misses: u64, corrupt: u64) -> Found {
     }
 }
 
+/// Returns the keys of all blocks, without those of leases.
+fn blocks(redis: &mut RawRedis) -> Vec<Vec<u8>> {
+    let mut keys = redis.keys();
+    keys.retain(|key| !key.starts_with(b"cw:lease:"));
+    assert!(keys.iter().all(|key| key.len() == 35), "cw: and 32 digits");
+    keys
+}
+
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
@@ -113,9 +121,15 @@ async fn sealed_engine_shows_no_name_and_no_byte_of_a_file() {
     let filled = read(&files, tenant(&engine, 1), &expected).await;
     assert_eq!(filled, found(0, 12, 0));
     let mut redis = RawRedis::connect(server.nodes()[0].address);
-    let keys = redis.keys();
+    let keys = blocks(&mut redis);
     assert_eq!(keys.len(), 12);
     let root = files.directory.path().to_string_lossy().into_owned();
+    for key in redis.keys() {
+        // Leases too: `cw:lease:{cw:...}`.
+        let digits = key.rsplit(|byte| *byte == b':').next();
+        let is_hash = digits.is_some_and(|digits| digits.trim_ascii_end().len() >= 32);
+        assert!(is_hash && key.len() <= 46, "{}", key.escape_ascii());
+    }
     for key in &keys {
         for command in [b"GET".as_slice(), b"DUMP"] {
             let value = redis.value(command, key);
@@ -135,7 +149,7 @@ async fn sealed_engine_shows_no_name_and_no_byte_of_a_file() {
         let other = read(&files, tenant(&engine, number), &expected).await;
         assert_eq!(other, found(0, 12, 0), "misses, tenant {number}");
     }
-    assert_eq!(redis.keys().len(), 36, "three forms of each block");
+    assert_eq!(blocks(&mut redis).len(), 36, "three forms of each block");
     for number in [0, 1, 2] {
         let own = read(&files, tenant(&engine, number), &expected).await;
         assert_eq!(own, found(12, 0, 0), "all of its own, tenant {number}");
@@ -151,7 +165,7 @@ async fn forged_swapped_cut_and_random_blocks_are_counted_and_never_read() {
     let engine = server.address();
     read(&files, tenant(&engine, 1), &expected).await;
     let mut redis = RawRedis::connect(server.nodes()[0].address);
-    let keys = redis.keys();
+    let keys = blocks(&mut redis);
     let long: Vec<&[u8]> = keys
         .iter()
         .map(Vec::as_slice)
@@ -228,9 +242,9 @@ async fn replayed_and_foreign_blocks_are_counted_and_never_read() {
     let engine = server.address();
     read(&files, tenant(&engine, 1), &expected).await;
     let mut redis = RawRedis::connect(server.nodes()[0].address);
-    let old = redis.keys();
+    let old = blocks(&mut redis);
     let new_keys = |redis: &mut RawRedis, known: &[Vec<u8>]| -> Vec<Vec<u8>> {
-        let keys = redis.keys().into_iter();
+        let keys = blocks(redis).into_iter();
         keys.filter(|key| !known.contains(key)).collect()
     };
 
@@ -252,7 +266,7 @@ async fn replayed_and_foreign_blocks_are_counted_and_never_read() {
     }
 
     // Blocks of one tenant under the names of another, and back.
-    let known = redis.keys();
+    let known = blocks(&mut redis);
     read(&files, tenant(&engine, 2), &expected).await;
     let theirs = new_keys(&mut redis, &known);
     assert_eq!(theirs.len(), 12);

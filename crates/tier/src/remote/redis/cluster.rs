@@ -14,7 +14,7 @@ use super::slot;
 use super::topology::{self, Redirect, SlotMap};
 use crate::block::StoredBlock;
 use crate::policy::Started;
-use crate::remote::wire::{self, Dialer, Nodes};
+use crate::remote::wire::{self, Buffers, Dialer, Nodes};
 use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::{BlockKey, Error, Settings};
 
@@ -62,9 +62,13 @@ struct ClusterShared {
 
 impl RedisCluster {
     /// Asks the nodes that are named for the others.
-    pub(crate) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        settings: &EngineSettings,
+        cache: &Settings,
+        buffers: &Arc<Buffers>,
+    ) -> Result<Self, Error> {
         let redis = Redis::new(settings, true);
-        let dialer = Arc::new(Dialer::new(redis, settings, cache)?);
+        let dialer = Arc::new(Dialer::new(redis, settings, cache, buffers)?);
         let shared = Arc::new(ClusterShared {
             settings: settings.clone(),
             nodes: Nodes::new(Arc::clone(&dialer)),

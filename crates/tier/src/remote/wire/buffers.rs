@@ -7,11 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
+use crate::block::LONGEST_ENVELOPE;
+
 /// Maximum memory kept in unused buffers.
 const MOST_FREE: usize = 16 << 20;
 
 /// Minimum room for a read. The last part of a reply must not need a longer buffer.
 pub(super) const LEAST_READ: usize = 4 << 10;
+
+/// The longest value that is no block: names and addresses in the reply to `CLUSTER SLOTS`.
+const LONGEST_OTHER: usize = 64 << 10;
+
+/// Returns the length of the longest value that makes sense, with blocks of this length.
+pub(super) fn longest_reply(block: u64) -> usize {
+    usize::try_from(block)
+        .unwrap_or(usize::MAX)
+        .saturating_add(LONGEST_ENVELOPE)
+        .max(LONGEST_OTHER)
+}
 
 /// Memory for blocks on their way in.
 #[derive(Debug)]
@@ -45,8 +58,15 @@ impl Buffers {
         })
     }
 
+    /// Returns buffers for replies with a block of this length.
+    pub(crate) fn for_blocks(block: u64) -> Arc<Self> {
+        Self::new(longest_reply(block))
+    }
+
     fn put_back(&self, mut buffer: BytesMut) {
         buffer.clear();
+        // Room before the bytes, as a reply's head was there.
+        let _ = buffer.try_reclaim(self.room);
         let mut free = self.free();
         let most = MOST_FREE / self.room.max(1);
         if buffer.capacity() >= self.room && free.len() < most.max(1) {

@@ -11,10 +11,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::buffers::{Buffers, LEAST_READ};
+use super::buffers::{Buffers, LEAST_READ, longest_reply};
 use super::frame::Frame;
 use super::tls::Tls;
-use crate::block::LONGEST_ENVELOPE;
 use crate::policy::Started;
 use crate::remote::{Address, EngineSettings, RemoteError};
 use crate::{Error, Settings};
@@ -56,6 +55,7 @@ pub(in crate::remote) struct Dialer<P> {
     /// The longest value that makes sense.
     longest: usize,
     buffers: Arc<Buffers>,
+    is_opened_in_place: bool,
 }
 
 /// The one dialer of an engine.
@@ -66,30 +66,29 @@ pub(in crate::remote) struct Connection<P> {
     stream: Box<dyn Stream>,
     buffer: BytesMut,
     buffers: Arc<Buffers>,
+    /// Whether blocks are decrypted where they lie; the opened block then returns the buffer.
+    is_opened_in_place: bool,
     longest: usize,
     /// Whether it answered a command before: then its end may be that of an idle connection.
     pub(super) used: bool,
     protocol: PhantomData<P>,
 }
 
-/// The longest value that is no block: names and addresses in the reply to `CLUSTER SLOTS`.
-const LONGEST_OTHER: usize = 64 << 10;
-
 impl<P: Protocol> Dialer<P> {
     pub(in crate::remote) fn new(
         protocol: P,
         engine: &EngineSettings,
         cache: &Settings,
+        buffers: &Arc<Buffers>,
     ) -> Result<Self, Error> {
-        let block = usize::try_from(cache.block.0).unwrap_or(usize::MAX);
-        let longest = block.saturating_add(LONGEST_ENVELOPE).max(LONGEST_OTHER);
         Ok(Self {
             protocol,
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,
             connect: cache.connect,
             greet: cache.whole,
-            longest,
-            buffers: Buffers::new(longest),
+            longest: longest_reply(cache.block.0),
+            buffers: Arc::clone(buffers),
+            is_opened_in_place: cache.engine_key.is_some(),
         })
     }
 
@@ -114,6 +113,7 @@ impl<P: Protocol> Dialer<P> {
                 stream,
                 buffer: BytesMut::new(),
                 buffers: Arc::clone(&self.buffers),
+                is_opened_in_place: self.is_opened_in_place,
                 longest: self.longest,
                 used: false,
                 protocol: PhantomData,
@@ -173,7 +173,11 @@ impl<P: Protocol> Connection<P> {
             return frame;
         }
         if len == self.buffer.len() {
-            return self.buffers.lend(std::mem::take(&mut self.buffer));
+            let whole = std::mem::take(&mut self.buffer);
+            return match self.is_opened_in_place {
+                true => whole.freeze(),
+                false => self.buffers.lend(whole),
+            };
         }
         self.buffer.split_to(len).freeze()
     }
