@@ -21,7 +21,7 @@ use crate::cache::WeakCache;
 use crate::{BlockCache, Entry, Error, Kind, Meta, Origin, Room, Version};
 
 /// Bytes of chunks that are kept decoded, by their length in the store.
-const CHUNKS: usize = 16 << 20;
+const CHUNKS: usize = 4 << 20;
 
 /// Versions of one name.
 #[derive(Debug)]
