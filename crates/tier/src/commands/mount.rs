@@ -55,6 +55,11 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
     }
     let options = MountOptions {
         name: arguments.origin.clone(),
+        // A published file never changes.
+        pin: match &version {
+            Some(_) => cachewise_units::Bytes(0),
+            None => wanted.mount.pin,
+        },
         ..wanted.mount.clone()
     };
     let mount = Mount::start(

@@ -91,7 +91,7 @@ pub(crate) const FAN_OUT: u64 = 200;
 pub struct Content {
     /// Levels of chunks above the blocks.
     pub level: u8,
-    /// References: [`INLINE`] at most.
+    /// References: `INLINE` at most.
     pub refs: Arc<[Ref]>,
 }
 
