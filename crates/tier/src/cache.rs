@@ -21,11 +21,9 @@ use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::policy::{EngineAnswer, Lease, Remote};
 use crate::published::address::Hash;
+use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
-
-/// The longest range that one read may have.
-pub const LONGEST_READ: u64 = 64 << 20;
 
 /// Maximum wait for a file that was written a moment ago, until its timestamp distinguishes the
 /// next write from the last.

@@ -75,7 +75,7 @@ mod turn;
 mod warm;
 
 pub use block::{Block, StoredBlock};
-pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
+pub use cache::{BlockCache, File, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use engine_key::EngineKey;
 pub use error::{Error, ErrorKind};
@@ -86,6 +86,6 @@ pub use origin::{
 };
 pub use policy::Started;
 pub use runtime::runtime;
-pub use settings::{SETTINGS, Setting, Settings, SettingsBuilder};
+pub use settings::{LONGEST_READ, SETTINGS, Setting, Settings, SettingsBuilder};
 pub use tree::Tree;
 pub use warm::{WarmFrom, Warmed};

@@ -9,6 +9,9 @@ use crate::remote::EngineSettings;
 use crate::setting_value::SettingValue;
 use crate::{EngineKey, Error};
 
+/// The longest range that one read may have, in bytes.
+pub const LONGEST_READ: u64 = 64 << 20;
+
 /// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
 #[derive(Debug)]
 pub struct Setting {
@@ -301,7 +304,7 @@ impl MountOptions {
         let why = format!("{} is not from 1 to 256", self.threads);
         require("threads", (1..=256).contains(&self.threads), &why)?;
         let why = format!("{} is more than 64 MiB", self.pin);
-        require("pin", self.pin.0 <= crate::LONGEST_READ, &why)
+        require("pin", self.pin.0 <= LONGEST_READ, &why)
     }
 }
 

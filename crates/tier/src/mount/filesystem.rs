@@ -21,10 +21,10 @@ use super::Operation;
 use super::attributes::file_type;
 use super::extended;
 use super::inodes::{Content, ROOT};
-use super::lookups::{FoundName, KnownName};
+use super::lookups::{FoundName, KnownName, settled};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
-use crate::{Entry, Error, ErrorKind, Kind, Meta};
+use crate::{Entry, Error, ErrorKind, Kind};
 
 /// The handle of an open file whose bytes are held.
 const PINNED: FileHandle = FileHandle(1);
@@ -529,12 +529,6 @@ fn missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
             .attributes(0, &own_meta(&Bytes::new(), false))
     };
     reply.entry(&good_for, &none, GENERATION);
-}
-
-/// Returns whether a later write would give the object another version.
-pub(super) fn settled(meta: &Meta) -> bool {
-    let now = std::time::SystemTime::now();
-    meta.kind != Kind::File || meta.keep_from.is_none_or(|from| now >= from)
 }
 
 /// Returns the part of some bytes that a read requests.

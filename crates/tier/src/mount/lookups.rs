@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::filesystem::settled;
 use super::inodes::{Content, Inode};
 use super::names::{Listed, TreeAnswer};
 use super::operations::Operation;
 use super::shared::MountShared;
-use crate::{Entry, Error, ErrorKind, File, Kind, Version};
+use crate::{Entry, Error, ErrorKind, File, Kind, Meta, Version};
 
 /// An object of the origin, and how it was found.
 #[derive(Debug)]
@@ -221,4 +220,10 @@ fn version(inode: &Inode) -> Option<Version> {
     };
     let known = known.lock().unwrap_or_else(PoisonError::into_inner);
     (known.file.meta().kind == Kind::Directory).then(|| known.file.meta().version.clone())
+}
+
+/// Returns whether a later write would give the object another version.
+pub(super) fn settled(meta: &Meta) -> bool {
+    let now = std::time::SystemTime::now();
+    meta.kind != Kind::File || meta.keep_from.is_none_or(|from| now >= from)
 }

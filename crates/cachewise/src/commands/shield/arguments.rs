@@ -1,12 +1,13 @@
 //! Arguments of `cachewise shield`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use cachewise_units::{Bytes, Period};
+use cachewise_view::Format;
 use clap::Args;
 use clap::error::ErrorKind;
 
-use super::metrics;
 use crate::options::{Output, SeparatedPathList};
 use crate::selection::Selection;
 
@@ -86,10 +87,19 @@ impl Shield {
             let error = "--interval is for running programs: remove it, a command has its metrics at the end";
             return Err((ErrorKind::ArgumentConflict, error.into()));
         }
-        if metrics::paths(self).is_empty() {
+        if self.metric_files().is_empty() {
             let error = "--interval has no file to replace: add -o openmetrics=FILE";
             return Err((ErrorKind::MissingRequiredArgument, error.into()));
         }
         Ok(())
+    }
+
+    /// The files of `-o openmetrics=FILE`.
+    pub fn metric_files(&self) -> Vec<PathBuf> {
+        let targets = self.output.output.iter();
+        let targets = targets.filter(|target| target.format() == Format::OpenMetrics);
+        targets
+            .filter_map(|target| target.file().map(PathBuf::from))
+            .collect()
     }
 }

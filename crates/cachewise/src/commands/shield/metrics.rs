@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use cachewise_cli::output::{explain, tell, write_whole};
 use cachewise_model::{Kind, Unit};
-use cachewise_units::escaped;
-use cachewise_view::{Exposition, Format, MetricNumber};
+use cachewise_units::{Period, escaped};
+use cachewise_view::{Exposition, MetricNumber};
 
-use super::arguments::Shield;
 use super::outcome::Figures;
 
 /// The pages by fate, and the cost. Files have no series: their number has no bound.
@@ -71,11 +70,11 @@ pub struct Live {
 }
 
 impl Live {
-    /// Those of the arguments; `None` without `--interval`.
-    pub fn of(arguments: &Shield) -> Option<Live> {
+    /// These files; `None` without an interval.
+    pub fn new(paths: Vec<PathBuf>, interval: Option<Period>) -> Option<Live> {
         Some(Live {
-            paths: paths(arguments),
-            interval: arguments.interval?.get(),
+            paths,
+            interval: interval?.get(),
             due: Instant::now(),
             has_failed: false,
         })
@@ -116,13 +115,4 @@ impl Live {
         }
         Ok(())
     }
-}
-
-/// The files of `-o openmetrics=FILE`.
-pub fn paths(arguments: &Shield) -> Vec<PathBuf> {
-    let targets = arguments.output.output.iter();
-    let targets = targets.filter(|target| target.format() == Format::OpenMetrics);
-    targets
-        .filter_map(|target| target.file().map(PathBuf::from))
-        .collect()
 }

@@ -61,7 +61,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
     let begin = Instant::now();
     let (status, programs_ended) = match &interrupt {
         Some(interrupt) => {
-            let mut live = Live::of(arguments);
+            let mut live = Live::new(arguments.metric_files(), arguments.interval);
             let tick = || {
                 if let Some(live) = &mut live {
                     live.write(&dropping.figures());
