@@ -4,11 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use cachewise_units::ByteRange;
 
-use super::inodes::Inode;
-use super::shared::MountShared;
-use crate::{Error, File, Kind};
+use crate::{File, Kind};
 
 /// Share of the memory for blocks that open files may hold beside it.
 const SHARE: u64 = 4;
@@ -93,14 +90,14 @@ impl Pin {
     }
 
     /// Counts an open of a file whose bytes are held.
-    fn again(&self) -> bool {
+    pub(super) fn again(&self) -> bool {
         let mut state = self.state();
         state.opens += u64::from(state.bytes.is_some());
         state.bytes.is_some()
     }
 
     /// Counts an open with these bytes, if there is room.
-    fn hold(&self, bytes: Bytes, pins: &Arc<Pins>) -> bool {
+    pub(super) fn hold(&self, bytes: Bytes, pins: &Arc<Pins>) -> bool {
         let mut state = self.state();
         if state.bytes.is_none() {
             state.bytes = pins.pinned(bytes);
@@ -116,24 +113,6 @@ impl Pin {
         if state.opens == 0 {
             state.bytes = None;
         }
-    }
-}
-
-impl MountShared {
-    /// Reads a small file and holds its bytes until [`Pin::release`]. Returns whether it does.
-    ///
-    /// # Errors
-    /// The errors of a read.
-    pub(super) async fn pin(&self, inode: &Inode, file: &File) -> Result<bool, Error> {
-        if inode.pin.again() {
-            return Ok(true);
-        }
-        let whole = ByteRange {
-            start: 0,
-            len: file.meta().size,
-        };
-        let bytes = self.read(inode, file, whole).await?;
-        Ok(inode.pin.hold(bytes, &self.pins))
     }
 }
 

@@ -245,6 +245,22 @@ impl MountShared {
         checked.await.copied()
     }
 
+    /// Reads a small file and holds its bytes until `Pin::release`. Returns whether it does.
+    ///
+    /// # Errors
+    /// The errors of a read.
+    pub(super) async fn pin(&self, inode: &Inode, file: &File) -> Result<bool, Error> {
+        if inode.pin.again() {
+            return Ok(true);
+        }
+        let whole = ByteRange {
+            start: 0,
+            len: file.meta().size,
+        };
+        let bytes = self.read(inode, file, whole).await?;
+        Ok(inode.pin.hold(bytes, &self.pins))
+    }
+
     /// Counts a request for a name, if it goes to the origin.
     pub(super) fn asks_origin(&self, operation: Operation) {
         if self.asks_origin {
