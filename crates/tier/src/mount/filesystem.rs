@@ -13,15 +13,15 @@ use bytes::Bytes;
 use cachewise_units::ByteRange;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Operation;
 use super::attributes::file_type;
 use super::extended;
 use super::inodes::{Content, ROOT};
-use super::lookups::{FoundName, KnownName, settled};
+use super::lookups::{FoundName, KnownName};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
 use crate::{Entry, Error, ErrorKind, Kind};
@@ -89,6 +89,10 @@ impl fuser::Filesystem for Filesystem {
         ] {
             // A kernel without the capability works too.
             let _ = config.add_capabilities(wanted);
+        }
+        // Names that cost no request come with their attributes: one call instead of one for each name.
+        if !self.0.has_origin() {
+            let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS);
         }
         let _ = config.set_max_background(BACKGROUND);
         // The kernel reads the lists by requests for attributes, and checks each caller by them.
@@ -474,6 +478,62 @@ impl fuser::Filesystem for Filesystem {
         reply.ok();
     }
 
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let Some(list) = self.0.lists().get(&handle.0).cloned() else {
+            reply.error(Errno::EBADF);
+            return;
+        };
+        let path = self.0.directory(number.0).unwrap_or_default();
+        self.answer(|shared| async move {
+            let above = path.parent().unwrap_or(Path::new(""));
+            let above = shared.inodes.number_of(above).unwrap_or(number.0);
+            let dots = [(".", number.0), ("..", above)];
+            let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
+            let mut next = offset;
+            for (name, number) in dots.into_iter().skip(skipped) {
+                // The kernel takes their numbers alone.
+                let meta = own_meta(&Bytes::new(), true);
+                let attributes = shared.owner().attributes(number, &meta);
+                next = next.saturating_add(1);
+                let number = INodeNo(number);
+                let _ = reply.add(number, next, name, &Duration::ZERO, &attributes, GENERATION);
+            }
+            let rest = list.get(skipped.saturating_sub(dots.len())..);
+            for entry in rest.unwrap_or_default() {
+                let found = shared.look_up(&path.join(&entry.name)).await;
+                let (inode, good_for) = match found {
+                    Ok(found) => found,
+                    Err(error) if next == offset => return reply.error(errno(&error)),
+                    // The next call begins with it, and gets the error.
+                    Err(_) => break,
+                };
+                next = next.saturating_add(1);
+                let attributes = shared.attributes(&inode);
+                let number = inode.number;
+                if reply.add(
+                    INodeNo(number),
+                    next,
+                    &entry.name,
+                    &good_for,
+                    &attributes,
+                    GENERATION,
+                ) {
+                    // No room for this one: the kernel did not get it.
+                    shared.inodes.forget(number, 1);
+                    break;
+                }
+            }
+            reply.ok();
+        });
+    }
+
     fn releasedir(
         &self,
         _request: &Request,
@@ -511,11 +571,7 @@ impl fuser::Filesystem for Filesystem {
 
 /// Answers with an object of the origin.
 fn entry(shared: &MountShared, found: FoundName, reply: ReplyEntry) {
-    let good_for = match settled(found.file.meta()) {
-        true => shared.revalidate.saturating_sub(found.at.elapsed()),
-        false => Duration::ZERO,
-    };
-    let inode = shared.inodes.found(found.file, found.at, found.is_checked);
+    let (inode, good_for) = shared.hold(found);
     reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
 }
 

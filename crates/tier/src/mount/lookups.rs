@@ -79,6 +79,31 @@ impl MountShared {
         })))
     }
 
+    /// Returns the inode of an object that was found, with one lookup more, and for how long it may be taken for granted.
+    pub(super) fn hold(&self, found: FoundName) -> (Arc<Inode>, Duration) {
+        let good_for = match settled(found.file.meta()) {
+            true => self.revalidate.saturating_sub(found.at.elapsed()),
+            false => Duration::ZERO,
+        };
+        let inode = self.inodes.found(found.file, found.at, found.is_checked);
+        (inode, good_for)
+    }
+
+    /// Looks a name of a list up, with one lookup more.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(super) async fn look_up(&self, path: &Path) -> Result<(Arc<Inode>, Duration), Error> {
+        if let Some(known) = self.inodes.again(path, self.revalidate) {
+            return Ok(known);
+        }
+        let found = match self.known(path) {
+            Some(KnownName::Found(found)) => *found,
+            _ => self.find(Operation::Lookup, path).await?,
+        };
+        Ok(self.hold(found))
+    }
+
     /// Finds a name that is not known. From an origin with trees one request shows a directory with all that is below it,
     /// up to a number of names: the next names of a path are known then.
     ///

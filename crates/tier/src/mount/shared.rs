@@ -261,6 +261,11 @@ impl MountShared {
         Ok(inode.pin.hold(bytes, &self.pins))
     }
 
+    /// Whether names come from an origin, by requests.
+    pub(super) fn has_origin(&self) -> bool {
+        self.asks_origin
+    }
+
     /// Counts a request for a name, if it goes to the origin.
     pub(super) fn asks_origin(&self, operation: Operation) {
         if self.asks_origin {

@@ -363,6 +363,16 @@ fn links() {
     }
 }
 
+/// Whether all threads of a process sleep: none runs, is about to run, or waits for a page.
+fn is_idle(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        state.is_empty() || state.starts_with('S')
+    })
+}
+
 /// The process under a mount is stopped, so that its readers block.
 fn origin_hangs() {
     if !has_fuse("an origin that hangs") {
@@ -382,13 +392,14 @@ fn origin_hangs() {
     let mut out = get.stdout.take().expect("piped");
     let mut first = [0];
     out.read_exact(&mut first).expect("it has begun");
+    let pid = mounted.started.as_ref().expect("it runs").pid();
     // The pipe is full, and no request reaches the mount: readahead ends.
     let mut reads = 0;
     until("nothing is under way", || {
         let before = std::mem::replace(&mut reads, mounted.of_operation("read", "calls"));
-        (before == reads).then_some(())
+        let are_idle = is_idle(get.id()) && is_idle(pid);
+        (before == reads && are_idle).then_some(())
     });
-    let pid = mounted.started.as_ref().expect("it runs").pid();
     signal(pid, Signal::STOP);
     let mut rest = Vec::new();
     // Ends with the process, or with the mount's that it waits for.

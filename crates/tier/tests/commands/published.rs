@@ -20,6 +20,10 @@ pub fn trials() -> Vec<Trial> {
             same_tree,
         ),
         plain(
+            "published::lists_come_with_attributes",
+            lists_with_attributes,
+        ),
+        plain(
             "published::a_damaged_store_gives_errors_and_no_bytes",
             damaged_store,
         ),
@@ -602,4 +606,36 @@ fn changing_file() {
             );
         }
     }
+}
+
+/// The kernel looks no name up that a list has shown, however often the list is read.
+fn lists_with_attributes() {
+    if !has_fuse("lists with attributes") {
+        return;
+    }
+    let place = Place::new();
+    for number in 0..600 {
+        let name = format!("origin/deep/er/a file with a long name, number {number}");
+        write(&place.at(&name), b"x");
+    }
+    place.publish("data@v1");
+    let mounted = place.mount("data@v1");
+    let expected = find(&place.at("origin"));
+    assert_eq!(
+        expected.len(),
+        600 + 3 + 1,
+        "files, directories, and what follows the last"
+    );
+    for time in ["first", "second"] {
+        assert_eq!(find(&mounted.directory), expected, "{time} time");
+    }
+    let lookups = mounted.of_operation("lookup", "calls");
+    assert!(lookups < 60, "{lookups} of 602 names were looked up");
+    // Each number is of the object that its name has.
+    for line in fs::read_dir(mounted.path("deep/er")).expect("listed") {
+        let line = line.expect("listed");
+        let number = fs::metadata(line.path()).expect("there").ino();
+        assert_eq!(std::os::unix::fs::DirEntryExt::ino(&line), number);
+    }
+    mounted.end().expect(0, "it is unmounted");
 }

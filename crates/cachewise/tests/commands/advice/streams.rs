@@ -30,10 +30,12 @@ pub fn stream_beside_an_index() {
             &[&index, group.path(), group_of_tar.path(), &stream],
         )
     };
-    let evicted_by_tar = |report: &Report| -> u64 {
+    let evicted_by_tar = |report: &Report, is_cause: fn(&str) -> bool| -> u64 {
         let evictions = report.json["evictions"].as_array().expect("a list");
         let of_index = evictions.iter().filter(|eviction| {
-            eviction["path"].as_str() == index.to_str() && eviction["culprit"]["command"] == "tar"
+            eviction["path"].as_str() == index.to_str()
+                && eviction["culprit"]["command"] == "tar"
+                && is_cause(eviction["cause"].as_str().expect("a cause"))
         });
         of_index
             .map(|eviction| number(eviction, "evicted_pages"))
@@ -55,7 +57,7 @@ pub fn stream_beside_an_index() {
             "it cost what was read of the index: {cause}"
         );
         assert!(
-            number(&cause["figures"], "evicted_pages") == evicted_by_tar(&beside),
+            number(&cause["figures"], "evicted_pages") == evicted_by_tar(&beside, |_| true),
             "as many as the table says: {cause}, {}",
             beside.json["evictions"]
         );
@@ -63,7 +65,13 @@ pub fn stream_beside_an_index() {
     };
     let apart = || {
         let apart = run(&own);
-        assert_eq!(evicted_by_tar(&apart), 0, "it evicts its own pages");
+        // A machine that is short of memory has any process evict any page.
+        assert_eq!(
+            evicted_by_tar(&apart, |cause| cause != "direct_reclaim"),
+            0,
+            "it evicts its own pages: {}",
+            apart.json["evictions"]
+        );
         apart
     };
     let fault = Fault {
