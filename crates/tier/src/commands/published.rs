@@ -10,8 +10,8 @@ use cachewise_cli::sinks::Sinks;
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
     Acceptance, Collected, Difference, Feed, PublicKey, Publication, PublishOptions, Published,
-    Record, SecretKey, Store, VersionName, collect, compare, publish as publish_version, record_of,
-    state_directory,
+    Record, SecretKey, Store, VersionName, check_places, collect, compare,
+    publish as publish_version, record_of, state_directory,
 };
 use cachewise_tier::{BlockCache, Origin, SettingsBuilder};
 use cachewise_units::{Bytes, escaped};
@@ -45,6 +45,7 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         arguments.block
     );
     let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
+    check_places(&arguments.origin, &arguments.to)?;
     let store = Store::create(&arguments.to)?;
     let began = Instant::now();
     let done = publish_version(

@@ -47,7 +47,7 @@ pub use error::PublishError;
 pub use feed::Feed;
 pub use gc::{Collected, collect};
 pub use keys::{PublicKey, SecretKey};
-pub use publish::{Publication, PublishOptions, publish};
+pub use publish::{Publication, PublishOptions, check_places, publish};
 pub use reader::Published;
 pub use record::{LATEST, Record, VersionName};
 pub use state::{Acceptance, state_directory};

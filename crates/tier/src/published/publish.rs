@@ -67,12 +67,7 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
     }
     let origin = options.origin;
     let failed = |error| PublishError::io("open", origin, error);
-    let whole = origin.canonicalize().map_err(failed)?;
-    let inside = store.root().canonicalize();
-    if inside.is_ok_and(|store| store.starts_with(&whole)) {
-        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
-        return Err(PublishError::io("publish", origin, error));
-    }
+    let whole = check_places(origin, store.root())?;
     let _lock = store.lock_shared()?;
     refuse_existing(store, options.name)?;
     let root = File::open(&whole).map_err(failed)?;
@@ -116,6 +111,25 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
         written_bytes,
         written_packs,
     })
+}
+
+/// Checks that there is a directory to publish and that the store is outside of it, before a store is made. Returns the
+/// real path of the directory.
+///
+/// # Errors
+/// [`PublishError::Io`], which names the place to change.
+pub fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
+    let failed = |error| PublishError::io("open", origin, error);
+    let whole = origin.canonicalize().map_err(failed)?;
+    // The store itself, or the directory in which it would be made.
+    let there =
+        std::path::absolute(store).map_err(|error| PublishError::io("open", store, error))?;
+    let there = there.ancestors().find_map(|at| at.canonicalize().ok());
+    if there.is_some_and(|there| there.starts_with(&whole)) {
+        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
+        return Err(PublishError::io("publish", origin, error));
+    }
+    Ok(whole)
 }
 
 pub(super) fn since_1970() -> Duration {

@@ -20,6 +20,10 @@ pub fn trials() -> Vec<Trial> {
             same_tree,
         ),
         plain(
+            "published::a_refused_publication_makes_no_store",
+            refused_publication,
+        ),
+        plain(
             "published::lists_come_with_attributes",
             lists_with_attributes,
         ),
@@ -638,4 +642,20 @@ fn lists_with_attributes() {
         assert_eq!(std::os::unix::fs::DirEntryExt::ino(&line), number);
     }
     mounted.end().expect(0, "it is unmounted");
+}
+
+fn refused_publication() {
+    let place = Place::new();
+    let publish = |origin: &str, store: &str| {
+        let mut command = cachewise(["publish"]);
+        command.arg(place.at(origin)).arg("data@v1");
+        command.arg("--to").arg(place.at(store));
+        Ended::of(command.arg("--key").arg(place.at("key")))
+    };
+    publish("origin", "origin/new/store")
+        .expect(2, "it would publish itself")
+        .says("name a store outside of the origin", "the way out");
+    assert!(!place.at("origin/new").exists());
+    publish("none", "store").expect(2, "there is nothing to publish");
+    assert!(!place.at("store").exists());
 }
