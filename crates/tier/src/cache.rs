@@ -12,6 +12,7 @@ use cachewise_units::ByteRange;
 use futures_util::{StreamExt, stream};
 
 use crate::block::Block;
+use crate::block_name::BlockName;
 use crate::bulkhead::Bulkhead;
 use crate::counters::{Counters, Table, Tier};
 use crate::deadline;
@@ -20,7 +21,6 @@ use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::policy::{EngineAnswer, Lease, Remote};
-use crate::published::address::Hash;
 use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
@@ -100,20 +100,6 @@ impl WeakCache {
     }
 }
 
-/// The key of a block, and the hash of its bytes where the origin knows it.
-#[derive(Clone, Copy, Debug)]
-struct BlockName {
-    key: BlockKey,
-    hash: Option<Hash>,
-}
-
-impl BlockName {
-    /// Says whether a block has the bytes that the origin has named, as far as it has.
-    fn is_of(&self, block: &Block) -> bool {
-        self.hash.is_none_or(|hash| Hash::of(block.bytes()) == hash)
-    }
-}
-
 #[derive(Debug)]
 struct CacheInner {
     settings: Settings,
@@ -161,7 +147,7 @@ impl BlockCache {
 
     /// Keeps bytes that are not those of this hash, as who can write to the disk of a cache does.
     #[cfg(test)]
-    pub(crate) fn plant(&self, hash: &Hash, forged: Bytes) {
+    pub(crate) fn plant(&self, hash: &crate::published::address::Hash, forged: Bytes) {
         let key = BlockKey::of_content(&hash.0);
         self.inner.local.keep(key, Block::seal(&key, forged));
     }

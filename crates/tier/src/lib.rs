@@ -30,7 +30,7 @@
 //!
 //! # Layout
 //! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads; `turn`: one read of the origin by all machines.
-//! - `key`: [`BlockKey`]; `block`: a block and its check sum; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
+//! - `key`: [`BlockKey`]; `block`: a block and its check sum; `block_name`: its key and the hash that its bytes must have; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod block_name;
 mod bulkhead;
 mod cache;
 mod counters;

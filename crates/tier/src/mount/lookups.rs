@@ -92,7 +92,7 @@ impl MountShared {
     /// Looks a name of a list up, with one lookup more.
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub(super) async fn look_up(&self, path: &Path) -> Result<(Arc<Inode>, Duration), Error> {
         if let Some(known) = self.inodes.again(path, self.revalidate) {
             return Ok(known);

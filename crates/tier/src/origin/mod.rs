@@ -301,7 +301,7 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// Returns the hash of a block of an object with [`Meta::content`]. The default is for origins without hashes.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     fn block<'a>(
         &'a self,
         path: &'a Path,

@@ -238,7 +238,7 @@ async fn engine_that_refuses_blocks_has_no_leases_for_some_time() {
     sleep(ms(1)).await;
     assert_eq!(engine.ended.load(Ordering::Relaxed), 1, "the lease is over");
     turn(&remote, &KEY, Instant::now()).await;
-    assert_eq!(taken(), 1, "nobody would get the block");
+    assert_eq!(taken(), 1, "none is taken at an engine that refuses blocks");
     sleep(ms(11_000)).await;
     turn(&remote, &KEY, Instant::now()).await;
     assert_eq!(taken(), 2, "it is tried again");

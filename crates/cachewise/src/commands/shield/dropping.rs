@@ -88,7 +88,7 @@ pub struct Ending {
     asked: AtomicBool,
     /// The programs have ended: nothing that they read ahead will be used.
     programs_ended: AtomicBool,
-    /// As of the latest look at all blocks.
+    /// The figures at the latest look at all blocks.
     figures: Mutex<Figures>,
 }
 

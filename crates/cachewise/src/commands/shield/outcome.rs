@@ -27,9 +27,9 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Calls of which each is measured.
+    /// Number of calls that are all measured.
     const ALL: u64 = 64;
-    /// Of later ones each of this number.
+    /// After them, one call in this many is measured.
     const ONE_IN: u64 = 8;
 
     /// Whether the next call, on this many pages, is to be measured.

@@ -65,17 +65,17 @@ pub(super) trait OnNetwork: Send + Sync + fmt::Debug {
     /// As [`Origin::list`].
     fn list(&self, path: &Path) -> impl Future<Output = Result<Vec<Entry>, Error>> + Send;
 
-    /// As [`Origin::has_trees`].
+    /// See [`Origin::has_trees`].
     fn has_trees(&self) -> bool {
         false
     }
 
-    /// As [`Origin::tree`].
+    /// See [`Origin::tree`].
     fn tree(&self, _path: &Path) -> impl Future<Output = Result<Option<Subtree>, Error>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// As [`Origin::find`].
+    /// See [`Origin::find`].
     fn find(
         &self,
         path: &Path,
