@@ -209,7 +209,7 @@ pub struct Measure {
     pub no_latency: bool,
     /// Print the lines of cache-bench; implies --unaligned.
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "json", "columns"])]
-    pub format: Option<Lines>,
+    pub format: Option<LineFormat>,
     /// Columns, comma-separated ids (amplification_factor) or headings (AMP), in any case; see `cachewise columns`.
     #[arg(long, value_name = "LIST", value_parser = measurement_columns(), hide_possible_values = true)]
     pub columns: Option<Columns>,
@@ -219,7 +219,7 @@ pub struct Measure {
 
 /// Output formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Lines {
+pub enum LineFormat {
     /// Lines of cache-bench.
     CacheBench,
 }
@@ -291,7 +291,7 @@ fn size(text: &str) -> Result<Bytes, String> {
 impl Measure {
     /// Whether the output is in the format of cache-bench.
     pub fn is_cache_bench(&self) -> bool {
-        self.format == Some(Lines::CacheBench)
+        self.format == Some(LineFormat::CacheBench)
     }
 
     /// Whether `-b 1` makes a process take as much memory as is read.

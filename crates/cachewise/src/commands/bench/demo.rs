@@ -14,7 +14,7 @@ use cachewise_units::Bytes;
 
 use super::arguments::{DemoDd, DemoDirect};
 use super::bar::Bar;
-use super::watcher::cannot_write;
+use super::measurement_events::cannot_write;
 use crate::commands::run::arguments::Run;
 use crate::interrupt::Interrupt;
 use cachewise_cli::output::{explain, tell};

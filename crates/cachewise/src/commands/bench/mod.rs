@@ -10,12 +10,12 @@
 pub mod arguments;
 mod bar;
 mod demo;
-mod lines;
+mod line_writer;
 mod matrix;
 mod matrix_arguments;
 mod matrix_shown;
-mod shown;
-mod watcher;
+mod measurement_events;
+mod measurement_output;
 
 use std::process::ExitCode;
 
@@ -27,10 +27,10 @@ use crate::interrupt::Interrupt;
 use arguments::{Bench, BenchCommand, Demo, Measure};
 pub use bar::Bar;
 use cachewise_cli::output::tell;
-use lines::Lines;
+use line_writer::LineWriter;
 pub use matrix_shown::MATRIX_COLUMNS;
-use shown::Shown;
-use watcher::Watcher;
+use measurement_events::MeasurementEvents;
+use measurement_output::MeasurementOutput;
 
 /// Runs the subcommand.
 pub fn bench(arguments: &Bench) -> Result<ExitCode> {
@@ -49,7 +49,7 @@ fn write(arguments: &Measure) -> Result<ExitCode> {
     let size = arguments.write.unwrap_or_default();
     let path = &arguments.file;
     let interrupt = Interrupt::catch()?;
-    let mut lines = Lines::open(arguments)?;
+    let mut lines = LineWriter::open(arguments)?;
     lines.writing(size)?;
     let mut bar = Bar::new();
     let made = make(
@@ -87,9 +87,9 @@ fn measure(arguments: &Measure) -> Result<ExitCode> {
         workload.check().map_err(|error| hinted(error, arguments))?;
     }
     let interrupt = Interrupt::catch()?;
-    let mut watcher: Box<dyn Watcher> = match arguments.is_cache_bench() {
-        true => Box::new(Lines::open(arguments)?),
-        false => Box::new(Shown::open(arguments, &workloads)?),
+    let mut watcher: Box<dyn MeasurementEvents> = match arguments.is_cache_bench() {
+        true => Box::new(LineWriter::open(arguments)?),
+        false => Box::new(MeasurementOutput::open(arguments, &workloads)?),
     };
     // One file for all workloads.
     let made = file_for_all(arguments, &workloads, &interrupt)?;

@@ -21,12 +21,12 @@ pub struct Cat {
     pub paths: Vec<PathBuf>,
     /// Treatment of inserted pages; --keep alone is --keep=as-found.
     #[arg(long, value_name = "POLICY", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "as-found", default_value = "share")]
-    pub keep: Policy,
+    pub keep: PagePolicy,
 }
 
 /// Treatment of the pages that `cat` inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Policy {
+pub enum PagePolicy {
     /// Leave them in the cache, as after any read.
     Share,
     /// Evict those that would displace resident pages: for a single reader that reads the same files repeatedly.
@@ -35,12 +35,12 @@ pub enum Policy {
     AsFound,
 }
 
-impl From<Policy> for Keep {
-    fn from(policy: Policy) -> Keep {
+impl From<PagePolicy> for Keep {
+    fn from(policy: PagePolicy) -> Keep {
         match policy {
-            Policy::Share => Keep::Share,
-            Policy::Keep => Keep::Keep,
-            Policy::AsFound => Keep::AsFound,
+            PagePolicy::Share => Keep::Share,
+            PagePolicy::Keep => Keep::Keep,
+            PagePolicy::AsFound => Keep::AsFound,
         }
     }
 }

@@ -5,9 +5,9 @@
 //! - this file: the steps of the guard
 
 pub mod arguments;
-mod groups;
-mod lines;
+mod event_writer;
 mod state;
+mod wanted_groups;
 mod watchdog;
 
 use std::process::ExitCode;
@@ -20,11 +20,11 @@ use cachewise_units::Bytes;
 
 use crate::interrupt::Interrupt;
 use arguments::{By, Guard as Arguments, KeptOf};
-use groups::Groups;
-use lines::Lines;
+use event_writer::EventWriter;
+use wanted_groups::WantedGroups;
 use watchdog::Watchdog;
 
-pub use lines::COLUMNS;
+pub use event_writer::COLUMNS;
 pub use state::{directory, recovered, report_restored};
 
 /// Interval at which groups that have come are looked for.
@@ -39,14 +39,14 @@ fn usual_target(mark: Bytes, total: Bytes) -> Bytes {
 /// Guards until interrupted or the duration is over.
 pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let mut lines = Lines::open(arguments)?;
+    let mut lines = EventWriter::open(arguments)?;
     let total = kernel.meminfo()?.total;
     let mark = arguments.keep.of(total);
     let target = match arguments.target {
         Some(target) => target.of(total),
         None => usual_target(mark, total),
     };
-    let groups = Groups::new(arguments)?;
+    let groups = WantedGroups::new(arguments)?;
     let options = GuardOptions {
         kept: match arguments.of {
             KeptOf::Available => Kept::Available,

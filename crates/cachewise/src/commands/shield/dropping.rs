@@ -16,10 +16,10 @@ use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, 
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::named::Named;
 use super::opening::{Opener, path_of};
 use super::outcome::{Figures, FileReport, Outcome};
 use super::rooms::Rooms;
+use super::shielded_files::ShieldedFiles;
 
 /// `FUSE_SUPER_MAGIC` of the kernel.
 const FUSE: u64 = 0x6573_5546;
@@ -101,7 +101,12 @@ pub struct Dropping {
 
 impl Dropping {
     /// Starts to drop.
-    pub fn start(shield: Shield, kernel: Kernel, writes: bool, named: Named) -> Result<Dropping> {
+    pub fn start(
+        shield: Shield,
+        kernel: Kernel,
+        writes: bool,
+        named: ShieldedFiles,
+    ) -> Result<Dropping> {
         let ending = Arc::new(Ending::default());
         let shared = Arc::clone(&ending);
         let thread = cachewise_sys::start_thread("shield", move || {
@@ -141,7 +146,7 @@ struct Dropper {
     opener: Opener,
     rooms: Rooms,
     writes: bool,
-    named: Named,
+    named: ShieldedFiles,
     open: HashMap<u64, Opened>,
     names: HashMap<u64, PathBuf>,
     retries: HashMap<Block, Retry>,
@@ -157,7 +162,7 @@ struct Dropper {
 }
 
 impl Dropper {
-    fn new(shield: Shield, kernel: Kernel, writes: bool, named: Named) -> Dropper {
+    fn new(shield: Shield, kernel: Kernel, writes: bool, named: ShieldedFiles) -> Dropper {
         Dropper {
             shield,
             rooms: Rooms::new(kernel.clone()),

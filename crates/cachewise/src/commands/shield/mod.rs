@@ -9,11 +9,11 @@
 pub mod arguments;
 pub mod dropping;
 mod metrics;
-pub mod named;
 mod opening;
 pub mod outcome;
+mod report;
 mod rooms;
-mod shown;
+pub mod shielded_files;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ use crate::selection::Selected;
 use arguments::Shield as Arguments;
 use dropping::Dropping;
 use metrics::Live;
-use named::Named;
-use shown::Shown;
+use report::ShieldReport;
+use shielded_files::ShieldedFiles;
 
 /// Interval at which the end of the shielded programs is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -47,7 +47,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
         false => Stream::Stderr,
     };
     let sinks = Sinks::open_whole(&arguments.output, stream)?;
-    let named = Named::of(&arguments.list)?;
+    let named = ShieldedFiles::of(&arguments.list)?;
     let selected = arguments.selection.select(&kernel)?;
     let followed = selected.followed()?;
     // A command gets its signals itself.
@@ -90,7 +90,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
             return Ok(status);
         }
     };
-    let shown = Shown::new(arguments, &selected, outcome, elapsed, held);
+    let shown = ShieldReport::new(arguments, &selected, outcome, elapsed, held);
     match shown.write(sinks) {
         Err(error) if is_broken_pipe(&error) => {}
         Err(error) if status == ExitCode::SUCCESS => return Err(error),

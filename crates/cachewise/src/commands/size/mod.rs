@@ -9,11 +9,11 @@
 
 pub mod arguments;
 mod budget;
+mod memory;
 mod policy;
 mod price;
-mod room;
-mod shown;
-mod watcher;
+mod report;
+mod simulation;
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -36,10 +36,10 @@ use crate::commands::top::look_of;
 use crate::machine::{self, Followed};
 use crate::selection::Selected;
 use arguments::Size;
+use memory::SimulatedMemory;
 use price::Price;
-use room::Room;
-use shown::Shown;
-use watcher::Watcher;
+use report::SizeReport;
+use simulation::Simulation;
 
 /// How often the end of a process that is watched is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -63,8 +63,8 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
     let followed = selected.followed()?;
     let group = group(arguments, &selected, &kernel)?;
     let room = match arguments.all {
-        true => Room::of_machine(&kernel)?,
-        false => Room::of_group(&kernel, group.as_ref())?,
+        true => SimulatedMemory::of_machine(&kernel)?,
+        false => SimulatedMemory::of_group(&kernel, group.as_ref())?,
     };
     // A command gets its signals itself.
     let interrupt = match arguments.command[..] {
@@ -72,7 +72,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
         _ => None,
     };
     let mut probe = attach(arguments, &selected, &kernel)?;
-    let watcher = Watcher::start(
+    let watcher = Simulation::start(
         probe.accesses()?,
         room,
         &arguments.memory,
@@ -102,7 +102,7 @@ pub fn size(arguments: &Size) -> Result<ExitCode> {
     let mut lost = account::lost(&snapshot);
     // The curve needs neither rows nor names; a row that was lost is in the total.
     lost.retain(|lost| !["rows", "names"].contains(&lost.id));
-    let shown = Shown::of(&seen, Price::of(&snapshot.total), notes, lost);
+    let shown = SizeReport::of(&seen, Price::of(&snapshot.total), notes, lost);
     let columns = |format| match &arguments.columns {
         Some(columns) => columns.0.clone(),
         None if format == Format::Table => fields(&SIZE_COLUMNS),

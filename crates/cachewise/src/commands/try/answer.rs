@@ -11,7 +11,7 @@ use cachewise_view::{Format, SheetColumns};
 use serde_json::{Value as Json, json};
 
 use super::arguments::{COLUMNS, Try};
-use super::first::First;
+use super::first_run::FirstRun;
 use super::fix::{Action, Fix};
 use super::rounds::Arm;
 use crate::comparison::{self, Change, Figure};
@@ -58,9 +58,9 @@ const SEED: u64 = 1;
 
 /// The answer.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct TrialAnswer<'a> {
     arguments: &'a Try,
-    first: &'a First,
+    first: &'a FirstRun,
     /// Rounds that were done.
     rounds: usize,
     /// By figure and fix.
@@ -68,9 +68,9 @@ pub struct Answer<'a> {
     notes: Vec<String>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> TrialAnswer<'a> {
     /// Compares each arm with the first one, which has no fix.
-    pub fn of(arguments: &'a Try, first: &'a First, arms: &[Arm]) -> Answer<'a> {
+    pub fn of(arguments: &'a Try, first: &'a FirstRun, arms: &[Arm]) -> TrialAnswer<'a> {
         let (without, with) = match arms {
             [without, with @ ..] => (without, with),
             [] => (&Arm::default(), &[][..]),
@@ -96,7 +96,7 @@ impl<'a> Answer<'a> {
         if inexact > 0 {
             notes.push(format!("{inexact} of {all} runs were not counted exactly"));
         }
-        Answer {
+        TrialAnswer {
             arguments,
             first,
             rounds: without.runs.len(),

@@ -49,8 +49,8 @@ pub struct Try {
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub rounds: u32,
     /// State of the files at the start of each run.
-    #[arg(long, value_enum, default_value_t = Start::Cold)]
-    pub start: Start,
+    #[arg(long, value_enum, default_value_t = StartState::Cold)]
+    pub start: StartState,
     /// Shell command to run before each run: it restores what the command changed.
     #[arg(long, value_name = "COMMAND")]
     pub prepare: Option<String>,
@@ -75,19 +75,19 @@ pub struct Try {
 
 /// State of the files at the start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Start {
+pub enum StartState {
     /// Evicted.
     Cold,
     /// Prefetched.
     Warm,
 }
 
-impl Start {
+impl StartState {
     /// Its name in machine formats.
     pub fn id(self) -> &'static str {
         match self {
-            Start::Cold => "cold",
-            Start::Warm => "warm",
+            StartState::Cold => "cold",
+            StartState::Warm => "warm",
         }
     }
 }

@@ -4,7 +4,7 @@ use cachewise_sys::MapAdvice;
 use cachewise_units::Bytes;
 use rustix::fs::Advice;
 
-use super::policy::Policy;
+use super::policy::TrialPolicy;
 
 /// A fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Fix {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Changes the files of the command as it opens and maps them.
-    Files(Policy),
+    Files(TrialPolicy),
     /// Sets the readahead of the devices.
     Readahead(Bytes),
     /// Limits the memory of the command.
@@ -40,15 +40,15 @@ impl Fix {
     pub fn parse(text: &str) -> Result<Fix, String> {
         let files = |policy| Ok(Action::Files(policy));
         let size = |value: &str| value.parse::<Bytes>().map_err(|error| error.to_string());
-        let none = Policy::default();
+        let none = TrialPolicy::default();
         let action = match text.split_once('=') {
             None => match text {
                 "warm" => Ok(Action::Warm),
-                "no-direct" => files(Policy {
+                "no-direct" => files(TrialPolicy {
                     no_direct: true,
                     ..none
                 }),
-                "populate" => files(Policy {
+                "populate" => files(TrialPolicy {
                     maps: Some(MapAdvice::Populate),
                     ..none
                 }),
@@ -60,7 +60,7 @@ impl Fix {
                     "sequential" => (Advice::Sequential, MapAdvice::Sequential),
                     _ => return Err(format!("{value:?} is neither random nor sequential")),
                 };
-                files(Policy {
+                files(TrialPolicy {
                     files: (name != "madvise").then_some(of_files),
                     maps: (name != "fadvise").then_some(of_maps),
                     no_direct: false,

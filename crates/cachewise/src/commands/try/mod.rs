@@ -8,7 +8,7 @@
 
 mod answer;
 pub mod arguments;
-mod first;
+mod first_run;
 mod fix;
 mod interruption;
 mod once;
@@ -26,12 +26,12 @@ use cachewise_units::escaped;
 
 use crate::commands::guard::{directory, recovered};
 use crate::repeatable::prepare;
-use answer::Answer;
+use answer::TrialAnswer;
 use arguments::Try;
-use first::First;
+use first_run::FirstRun;
 use interruption::Interruption;
 use once::{Manner, once};
-use policy::Policy;
+use policy::TrialPolicy;
 use rounds::Rounds;
 
 /// Runs the command without a fix and with each, and compares.
@@ -55,7 +55,7 @@ pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
         prepare(command)?;
     }
     let manner = Manner {
-        policy: Some(Policy::default()),
+        policy: Some(TrialPolicy::default()),
         shows_errors: true,
         ..Manner::default()
     };
@@ -63,7 +63,7 @@ pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     if let Some(status) = interruption.status() {
         return Ok(status);
     }
-    let first = First::of(&run, arguments, &kernel)?;
+    let first = FirstRun::of(&run, arguments, &kernel)?;
     let all = u64::from(arguments.rounds) * (arguments.fixes.len() as u64 + 1);
     tell(&format!(
         "{} files; {all} runs, the first one took {}",
@@ -81,7 +81,7 @@ pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     let arms = rounds.run(|done| bar.show("runs", done, all));
     bar.end();
     let arms = arms?;
-    let answer = Answer::of(arguments, &first, &arms);
+    let answer = TrialAnswer::of(arguments, &first, &arms);
     match sinks.write(|sink| answer.write(sink)) {
         Err(error) if !is_broken_pipe(&error) => return Err(error),
         _ => {}

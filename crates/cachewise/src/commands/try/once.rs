@@ -17,16 +17,16 @@ use cachewise_units::{Bytes, Pages};
 
 use super::arguments::Try;
 use super::interruption::Interruption;
-use super::policy::{Policy, Traces};
+use super::policy::{Traces, TrialPolicy};
 use crate::commands::shield::dropping::Dropping;
-use crate::commands::shield::named::Named;
+use crate::commands::shield::shielded_files::ShieldedFiles;
 use crate::{account, machine};
 
 /// How the command runs.
 #[derive(Debug, Default)]
 pub struct Manner<'a> {
     /// Its calls are traced, with these changes.
-    pub policy: Option<Policy>,
+    pub policy: Option<TrialPolicy>,
     /// It runs in this control group.
     pub group: Option<&'a Group>,
     /// Pages are dropped behind its processes of this name.
@@ -69,7 +69,7 @@ fn start_shield(name: &str, kernel: &Kernel) -> Result<Dropping> {
     let shield = Shield::attach(&options)
         .map_err(|error| anyhow::anyhow!(machine::why_no_probe(error)))
         .context("cannot shield")?;
-    Dropping::start(shield, kernel.clone(), false, Named::default())
+    Dropping::start(shield, kernel.clone(), false, ShieldedFiles::default())
 }
 
 /// Runs the command once.
@@ -157,14 +157,14 @@ fn traced(
     arguments: &Try,
     manner: &Manner<'_>,
     command: &mut Command,
-) -> Result<Option<(Traced, Policy)>> {
+) -> Result<Option<(Traced, TrialPolicy)>> {
     let Some(policy) = manner.policy else {
         return Ok(None);
     };
     match Traced::start(command) {
         Ok(traced) => Ok(Some((traced, policy))),
         Err(error)
-            if error.kind() == ErrorKind::PermissionDenied && policy == Policy::default() =>
+            if error.kind() == ErrorKind::PermissionDenied && policy == TrialPolicy::default() =>
         {
             *command = prepared(arguments, manner)?;
             Ok(None)

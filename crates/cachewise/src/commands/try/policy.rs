@@ -1,4 +1,4 @@
-//! [`Policy`]: changes of files as a traced command opens and maps them.
+//! [`TrialPolicy`]: changes of files as a traced command opens and maps them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl, fstatfs};
 
 /// Changes of files; the default changes nothing. Programs and libraries stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct TrialPolicy {
     /// Advice on each file that is opened.
     pub files: Option<Advice>,
     /// Advice on each mapping of a file.
@@ -36,7 +36,7 @@ pub struct Traces {
 
 impl Traces {
     /// Applies the policy behind a call.
-    pub fn apply(&mut self, policy: Policy, task: &mut StoppedTask, call: Call) {
+    pub fn apply(&mut self, policy: TrialPolicy, task: &mut StoppedTask, call: Call) {
         let applied = match call {
             Call::Changed(name) => {
                 *self.changes.entry(name).or_default() += 1;
@@ -65,7 +65,7 @@ impl Traces {
     }
 }
 
-fn opened(policy: Policy, task: &StoppedTask, number: RawFd) -> io::Result<bool> {
+fn opened(policy: TrialPolicy, task: &StoppedTask, number: RawFd) -> io::Result<bool> {
     if policy.files.is_none() && !policy.no_direct {
         return Ok(false);
     }

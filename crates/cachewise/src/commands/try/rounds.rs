@@ -10,12 +10,12 @@ use cachewise_kstat::Kernel;
 use cachewise_residency::{ByteRange, EvictOptions, WarmOptions, evict, open_to_act, warm};
 use cachewise_units::{Bytes, escaped};
 
-use super::arguments::{Start, Try};
-use super::first::First;
+use super::arguments::{StartState, Try};
+use super::first_run::FirstRun;
 use super::fix::{Action, Fix};
 use super::interruption::Interruption;
 use super::once::{Manner, Once, is_success, once};
-use super::policy::Policy;
+use super::policy::TrialPolicy;
 use crate::commands::guard::report_restored;
 use crate::repeatable::prepare;
 
@@ -32,7 +32,7 @@ pub struct Arm {
 pub struct Rounds<'a> {
     pub arguments: &'a Try,
     pub kernel: &'a Kernel,
-    pub first: &'a First,
+    pub first: &'a FirstRun,
     pub interruption: &'a Interruption,
     pub journal: Journal,
 }
@@ -97,7 +97,7 @@ impl Rounds<'_> {
         let traces = self.arguments.fixes.iter().any(Fix::is_traced);
         // All arms are traced alike, so that they compare.
         let mut manner = Manner {
-            policy: traces.then(Policy::default),
+            policy: traces.then(TrialPolicy::default),
             ..Manner::default()
         };
         let mut group = None;
@@ -127,8 +127,8 @@ impl Rounds<'_> {
             prepare(command)?;
         }
         match self.arguments.start {
-            Start::Cold => evict_all(self.first),
-            Start::Warm => {
+            StartState::Cold => evict_all(self.first),
+            StartState::Warm => {
                 warm_all(self.first);
             }
         }
@@ -182,7 +182,7 @@ fn cut(mut arms: Vec<Arm>) -> Vec<Arm> {
 }
 
 /// Evicts the files; dirty pages are written first. Pages that others map stay.
-fn evict_all(first: &First) {
+fn evict_all(first: &FirstRun) {
     let options = EvictOptions {
         sync: true,
         holders: false,
@@ -197,7 +197,7 @@ fn evict_all(first: &First) {
 }
 
 /// Prefetches the files; returns the bytes read.
-fn warm_all(first: &First) -> Bytes {
+fn warm_all(first: &FirstRun) -> Bytes {
     let mut read = Bytes(0);
     for path in &first.files {
         let warmed = open_to_act(path)

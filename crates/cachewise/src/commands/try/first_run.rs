@@ -1,4 +1,4 @@
-//! [`First`]: the files of the command, from its first run, and whether it may run again.
+//! [`FirstRun`]: the files of the command, from its first run, and whether it may run again.
 
 use std::path::{Path, PathBuf};
 
@@ -16,17 +16,17 @@ const NAMED: usize = 3;
 
 /// Facts of the first run.
 #[derive(Debug)]
-pub struct First {
+pub struct FirstRun {
     /// Files that it read or mapped, and that still exist.
     pub files: Vec<PathBuf>,
 }
 
-impl First {
+impl FirstRun {
     /// Judges the first run.
     ///
     /// # Errors
     /// The command failed, left processes running, or changed files without `--prepare` or `--yes`.
-    pub fn of(once: &Once, arguments: &Try, kernel: &Kernel) -> Result<First> {
+    pub fn of(once: &Once, arguments: &Try, kernel: &Kernel) -> Result<FirstRun> {
         let interval = &once.interval;
         let exit = interval.run().exit;
         if !is_success(exit) && !arguments.ignore_failure {
@@ -61,7 +61,7 @@ impl First {
             .collect();
         files.sort();
         files.dedup();
-        Ok(First { files })
+        Ok(FirstRun { files })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::machine;
 use crate::selection::Selected;
 
 /// The result, with what was shielded.
-pub struct Shown<'a> {
+pub struct ShieldReport<'a> {
     arguments: &'a Shield,
     subject: String,
     outcome: Outcome,
@@ -51,7 +51,7 @@ fn words(kept: Kept) -> (&'static str, &'static str) {
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShieldReport<'a> {
     /// The result of a shield that has ended.
     pub fn new(
         arguments: &'a Shield,
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
         outcome: Outcome,
         elapsed: Duration,
         kernel_memory: Count,
-    ) -> Shown<'a> {
+    ) -> ShieldReport<'a> {
         let words = arguments.command.iter();
         let words: Vec<String> = words.map(|word| shell_quoted(word.as_ref())).collect();
         let subject = match (&words[..], &selected.name) {
@@ -67,7 +67,7 @@ impl<'a> Shown<'a> {
             ([], None) => "every process that streams".to_owned(),
             _ => words.join(" "),
         };
-        Shown {
+        ShieldReport {
             arguments,
             subject,
             outcome,

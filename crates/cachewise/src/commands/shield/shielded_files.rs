@@ -11,18 +11,18 @@ use crate::options::SeparatedPathList;
 
 /// Device and inode number of each file; `None`: all files.
 #[derive(Debug, Default)]
-pub struct Named(Option<HashSet<(u64, u64)>>);
+pub struct ShieldedFiles(Option<HashSet<(u64, u64)>>);
 
-impl Named {
+impl ShieldedFiles {
     /// The files of a list.
     ///
     /// # Errors
     /// The list cannot be read or is empty; a file is not there, or is no regular file.
-    pub fn of(list: &SeparatedPathList) -> Result<Named> {
+    pub fn of(list: &SeparatedPathList) -> Result<ShieldedFiles> {
         let mut paths = Vec::new();
         list.add_to(&mut paths)?;
         if paths.is_empty() {
-            return Ok(Named(None));
+            return Ok(ShieldedFiles(None));
         }
         let mut files = HashSet::new();
         for path in paths {
@@ -36,7 +36,7 @@ impl Named {
             }
             files.insert((found.dev(), found.ino()));
         }
-        Ok(Named(Some(files)))
+        Ok(ShieldedFiles(Some(files)))
     }
 
     /// Whether pages of an open file may be dropped.

@@ -7,7 +7,7 @@ use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy, Kernel};
 use cachewise_units::{Bytes, PageSize, Pages};
 
 /// Memory with its limit.
-pub struct Room {
+pub struct SimulatedMemory {
     kernel: Kernel,
     /// A control group, with the directory whose files say how much memory it uses; `None`: the machine.
     group: Option<(Hierarchy, CgroupFiles)>,
@@ -22,9 +22,9 @@ pub struct Room {
 /// Pages that each CPU may keep charged to a group in advance: MEMCG_CHARGE_BATCH.
 const STOCK: u64 = 64;
 
-impl Room {
+impl SimulatedMemory {
     /// That of a control group: the tightest limit of it and those above; without a limit that of the machine.
-    pub fn of_group(kernel: &Kernel, group: Option<&Cgroup>) -> Result<Room> {
+    pub fn of_group(kernel: &Kernel, group: Option<&Cgroup>) -> Result<SimulatedMemory> {
         let hierarchy = kernel
             .cgroup_hierarchy()
             .context("cannot read control groups")?;
@@ -34,7 +34,7 @@ impl Room {
                 .context("cannot read the memory limit")?,
             None => None,
         };
-        let mut room = Room::of_machine(kernel)?;
+        let mut room = SimulatedMemory::of_machine(kernel)?;
         let directory: Option<PathBuf> = match (&limit, group) {
             (Some(limit), _) => limit.path.parent().map(Path::to_owned),
             (None, Some(group)) if group.name != "/" => Some(group.path.clone()),
@@ -52,11 +52,11 @@ impl Room {
     }
 
     /// That of the whole machine.
-    pub fn of_machine(kernel: &Kernel) -> Result<Room> {
+    pub fn of_machine(kernel: &Kernel) -> Result<SimulatedMemory> {
         let memory = kernel
             .meminfo()
             .context("cannot read the state of memory")?;
-        Ok(Room {
+        Ok(SimulatedMemory {
             kernel: kernel.clone(),
             group: None,
             limit: Some((memory.total, "memory of this machine".into())),
@@ -86,7 +86,7 @@ impl Room {
         };
     }
 
-    /// Pages by which the room for pages of files may differ from that of [`Room::cache_in`]: the rest of the memory has
+    /// Pages by which the room for pages of files may differ from that of [`SimulatedMemory::cache_in`]: the rest of the memory has
     /// changed by as much, and each CPU keeps pages in advance.
     pub fn unsure(&self, page: PageSize) -> Pages {
         let (Some(most), Some(least)) = (self.other, self.least) else {

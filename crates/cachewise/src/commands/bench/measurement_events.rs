@@ -5,7 +5,7 @@ use cachewise_bench::{Event, Summary, Workload};
 use cachewise_units::Bytes;
 
 /// Receiver of a measurement's events.
-pub trait Watcher {
+pub trait MeasurementEvents {
     /// A workload is about to start.
     fn begin(&mut self, workload: &Workload) -> Result<()>;
     /// An event of the running workload.

@@ -1,4 +1,4 @@
-//! [`Shown`]: measurements as tables, JSON, JSON lines, CSV and OpenMetrics.
+//! [`MeasurementOutput`]: measurements as tables, JSON, JSON lines, CSV and OpenMetrics.
 
 use std::io::Write;
 
@@ -10,8 +10,8 @@ use cachewise_model::{
 use cachewise_view::{Format, RowOptions, RowWriter, RowWriters};
 
 use super::arguments::Measure;
-use super::lines::Lines;
-use super::watcher::{Watcher, cannot_write};
+use super::line_writer::LineWriter;
+use super::measurement_events::{MeasurementEvents, cannot_write};
 use crate::columns::fields;
 use crate::machine;
 use cachewise_cli::output::{Sink, Stream};
@@ -21,7 +21,7 @@ use cachewise_cli::sinks::Sinks;
 const HEADER_EVERY: usize = 20;
 
 /// Output of measurements.
-pub struct Shown {
+pub struct MeasurementOutput {
     name: String,
     /// For intervals; taken while the end of the tables is written.
     tables: Option<RowWriters<Sink>>,
@@ -31,17 +31,17 @@ pub struct Shown {
     picked: Option<Vec<&'static Field>>,
     totals: Vec<Row>,
     /// Writer of the log of `-l`.
-    log: Lines,
+    log: LineWriter,
     /// Whether there is more than one workload.
     are_several: bool,
     has_latency: bool,
 }
 
-impl Shown {
+impl MeasurementOutput {
     /// # Errors
     /// The output or the log cannot be written to.
-    pub fn open(arguments: &Measure, workloads: &[Workload]) -> Result<Shown> {
-        let log = Lines::to_log(arguments)?;
+    pub fn open(arguments: &Measure, workloads: &[Workload]) -> Result<MeasurementOutput> {
+        let log = LineWriter::to_log(arguments)?;
         let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
         let name = sinks.names();
         let picked = arguments.fields().map(<[_]>::to_vec);
@@ -64,7 +64,7 @@ impl Shown {
         let documents = documents
             .into_iter()
             .map(|sink| writer(sink, &columns, None, false));
-        Ok(Shown {
+        Ok(MeasurementOutput {
             name,
             tables: Some(RowWriters::new(tables)),
             documents: Some(RowWriters::new(documents)),
@@ -140,7 +140,7 @@ fn whole() -> Row {
     Row::of_measurement()
 }
 
-impl Watcher for Shown {
+impl MeasurementEvents for MeasurementOutput {
     fn begin(&mut self, workload: &Workload) -> Result<()> {
         self.log.begin(workload)?;
         if self.has_table() && self.are_several {

@@ -10,7 +10,7 @@ use super::arguments::Guard as Arguments;
 use crate::selection;
 
 /// Groups that are wanted.
-pub struct Groups {
+pub struct WantedGroups {
     named: Vec<PathBuf>,
     /// Each part of a path from the root of the hierarchy on.
     globs: Vec<Vec<GlobMatcher>>,
@@ -20,9 +20,9 @@ pub struct Groups {
     pub follows: bool,
 }
 
-impl Groups {
+impl WantedGroups {
     /// Those of the command line.
-    pub fn new(arguments: &Arguments) -> Result<Groups> {
+    pub fn new(arguments: &Arguments) -> Result<WantedGroups> {
         let (globs, named): (Vec<_>, Vec<_>) = arguments
             .groups
             .iter()
@@ -30,7 +30,7 @@ impl Groups {
             .partition(|name| is_glob(name));
         let globs = globs.iter().map(|glob| parts(glob));
         let globs = globs.collect::<Result<Vec<_>>>()?;
-        Ok(Groups {
+        Ok(WantedGroups {
             follows: arguments.follow || !globs.is_empty(),
             named,
             globs,

@@ -48,7 +48,7 @@ const fn column(id: &'static str, help: &'static str) -> SheetColumn {
 const NOT_REPORTED: Missing = Missing::Unknown(Reason::NotReported);
 
 /// Writes events to each target, in its format.
-pub struct Lines {
+pub struct EventWriter {
     sinks: Vec<Sink>,
     /// Number of events so far.
     written: usize,
@@ -65,11 +65,11 @@ struct Sums {
     mark: u64,
 }
 
-impl Lines {
+impl EventWriter {
     /// Opens the targets.
-    pub fn open(arguments: &Arguments) -> Result<Lines> {
+    pub fn open(arguments: &Arguments) -> Result<EventWriter> {
         let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-        Ok(Lines {
+        Ok(EventWriter {
             sinks: sinks.into_iter().collect(),
             written: 0,
             sums: Sums::default(),

@@ -14,13 +14,13 @@ use cachewise_view::{
 
 use super::policy::{id_of, name_of, note_of};
 use super::price::Price;
-use super::watcher::Seen;
+use super::simulation::Seen;
 
 /// Rows of a table on a terminal beside the marked ones, about.
 const ROWS: usize = 14;
 
 /// A result with what is to be said of it.
-pub struct Shown<'a> {
+pub struct SizeReport<'a> {
     seen: &'a Seen,
     price: Price,
     page: PageSize,
@@ -31,17 +31,17 @@ pub struct Shown<'a> {
     pub lost: Vec<Lost>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> SizeReport<'a> {
     pub fn of(
         seen: &'a Seen,
         price: Price,
         mut notes: Vec<String>,
         mut lost: Vec<Lost>,
-    ) -> Shown<'a> {
+    ) -> SizeReport<'a> {
         if seen.lost > 0 {
             lost.push(Lost::new("accesses", seen.lost));
         }
-        let mut shown = Shown {
+        let mut shown = SizeReport {
             seen,
             price,
             page: cachewise_sys::page_size(),

@@ -1,4 +1,4 @@
-//! [`Lines`]: output in the format of cache-bench, line for line.
+//! [`LineWriter`]: output in the format of cache-bench, line for line.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use cachewise_bench::{Event, Fill, Preparation, Summary, Workload};
 use cachewise_units::{Bytes, escaped};
 
 use super::arguments::Measure;
-use super::watcher::{Watcher, cannot_write, mebibytes};
+use super::measurement_events::{MeasurementEvents, cannot_write, mebibytes};
 
 /// Writer of lines to standard output and the log.
-pub struct Lines {
+pub struct LineWriter {
     log: Option<Log>,
     file: PathBuf,
     interval: Duration,
@@ -28,11 +28,11 @@ struct Log {
     path: PathBuf,
 }
 
-impl Lines {
+impl LineWriter {
     /// # Errors
     /// The log cannot be written to.
-    pub fn open(arguments: &Measure) -> Result<Lines> {
-        let mut lines = Lines::to_log(arguments)?;
+    pub fn open(arguments: &Measure) -> Result<LineWriter> {
+        let mut lines = LineWriter::to_log(arguments)?;
         lines.is_printed = true;
         Ok(lines)
     }
@@ -41,7 +41,7 @@ impl Lines {
     ///
     /// # Errors
     /// The log cannot be written to.
-    pub fn to_log(arguments: &Measure) -> Result<Lines> {
+    pub fn to_log(arguments: &Measure) -> Result<LineWriter> {
         let log = match &arguments.log {
             Some(path) => {
                 let file = File::options().append(true).create(true).open(path);
@@ -54,7 +54,7 @@ impl Lines {
             }
             None => None,
         };
-        Ok(Lines {
+        Ok(LineWriter {
             log,
             file: arguments.file.clone(),
             interval: arguments.interval.get(),
@@ -131,7 +131,7 @@ fn flag(is_set: bool) -> u8 {
     u8::from(is_set)
 }
 
-impl Watcher for Lines {
+impl MeasurementEvents for LineWriter {
     fn begin(&mut self, workload: &Workload) -> Result<()> {
         self.preread = None;
         let found = std::fs::metadata(&workload.file).map(|found| Bytes(found.len()));

@@ -12,7 +12,7 @@ use cachewise_probe::{AccessKind, Accesses, Error};
 use cachewise_units::{Bytes, PageSize, Pages};
 
 use super::budget::Budget;
-use super::room::Room;
+use super::memory::SimulatedMemory;
 
 /// The ring is emptied this often, or when a quarter of it is full.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 512;
 const ENOUGH_PAGES: usize = 4096;
 
 /// A simulation that runs beside the watched processes.
-pub struct Watcher {
+pub struct Simulation {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Seen>>,
 }
@@ -46,7 +46,7 @@ pub struct Seen {
     /// Accesses that found the ring full.
     pub lost: u64,
     /// The memory around, as it was at its largest.
-    pub room: Room,
+    pub room: SimulatedMemory,
     /// The warm-up was not over: all was counted.
     pub is_cold: bool,
 }
@@ -61,7 +61,7 @@ struct Work {
     is_full: bool,
     /// Requested sizes, with the memory that each is of.
     given: Vec<(Given, Bytes)>,
-    room: Room,
+    room: SimulatedMemory,
     page: PageSize,
     began: Instant,
     looked: Instant,
@@ -70,16 +70,16 @@ struct Work {
     before: u64,
 }
 
-impl Watcher {
+impl Simulation {
     /// Starts to simulate the sizes of `memory` and those of the grid; `is_full`: whatever CPU time that takes.
     pub fn start(
         accesses: Accesses,
-        mut room: Room,
+        mut room: SimulatedMemory,
         memory: &[Bytes],
         warm_up: Option<Duration>,
         policy: Policy,
         is_full: bool,
-    ) -> Result<Watcher> {
+    ) -> Result<Simulation> {
         let page = cachewise_sys::page_size();
         let mut estimator = Estimator::with_policy(page, Estimator::MAX_PAGES, policy);
         room.refresh();
@@ -108,7 +108,7 @@ impl Watcher {
         let stopped = Arc::clone(&stop);
         let thread = cachewise_sys::start_thread("simulate", move || work.run(&stopped))
             .context("cannot start the thread that simulates memories")?;
-        Ok(Watcher { stop, thread })
+        Ok(Simulation { stop, thread })
     }
 
     /// Simulates what has come so far, and ends.
