@@ -30,5 +30,7 @@ fn main() -> ExitCode {
     if first_steps::are_wanted(typed.len()) {
         return cachewise_cli::finish(first_steps::run());
     }
-    cachewise_cli::main(typed, |cli: Cli| commands::run(cli.command))
+    cachewise_cli::main("cachewise", typed, commands::quick::parse, |cli: Cli| {
+        commands::run(cli.command)
+    })
 }

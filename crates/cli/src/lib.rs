@@ -37,6 +37,7 @@ pub mod tools;
 mod whole_file;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -44,21 +45,40 @@ use clap::Parser;
 
 /// Parses a command line and runs it: the `main` of each program.
 ///
+/// `quick` parses the command lines that it can without the arguments of all commands, whose making takes longer than most
+/// commands; the whole program parses those for which it returns `None`. `--version` alone is answered without either.
 /// Errors go to standard error; a reader of the output that has gone is no error.
 pub fn main<Cli: Parser>(
-    arguments: impl IntoIterator<Item = OsString>,
+    name: &str,
+    arguments: Vec<OsString>,
+    quick: impl FnOnce(&[OsString]) -> Option<Cli>,
     run: impl FnOnce(Cli) -> Result<ExitCode>,
 ) -> ExitCode {
+    if let [_, option] = &arguments[..]
+        && (option == "--version" || option == "-V")
+    {
+        // A reader that has gone wants no version.
+        let _ = std::io::stdout().write_all(version(name).as_bytes());
+        return ExitCode::SUCCESS;
+    }
     // A file at its size limit (`ulimit -f`) is an error with a message; SIGXFSZ would end the process.
     if let Err(error) = caller::use_rights().and_then(|()| signals::outlive_size_limit()) {
         output::tell(&output::explain(&error));
         return ExitCode::from(output::FAILED);
     }
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => return about::answer(&error),
+    let cli = match quick(&arguments) {
+        Some(cli) => cli,
+        None => match Cli::try_parse_from(arguments) {
+            Ok(cli) => cli,
+            Err(error) => return about::answer(&error),
+        },
     };
     finish(run(cli))
+}
+
+/// What `--version` prints. All programs have one version.
+fn version(name: &str) -> String {
+    format!("{name} {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// The exit status of a program; an error goes to standard error.

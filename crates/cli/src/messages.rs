@@ -41,8 +41,17 @@ impl Failures {
 
 /// An error with its causes, each once: some errors contain the text of their cause already.
 pub fn explain(error: &anyhow::Error) -> String {
+    joined(error.chain().map(ToString::to_string))
+}
+
+/// An error of a library in one line, as [`explain`] has it.
+pub fn explain_causes(error: &dyn std::error::Error) -> String {
+    joined(std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string))
+}
+
+fn joined(causes: impl Iterator<Item = String>) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in causes {
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {

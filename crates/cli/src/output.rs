@@ -16,7 +16,7 @@ use crate::host;
 use crate::target::{Ending, Target};
 use crate::whole_file::Replaced;
 
-pub use crate::messages::{Failures, explain, is_broken_pipe, printable, tell};
+pub use crate::messages::{Failures, explain, explain_causes, is_broken_pipe, printable, tell};
 pub use crate::whole_file::{Whole, write_whole};
 
 /// The exit status where the answer is no: less is resident than required, or nothing was to be dropped.

@@ -7,7 +7,11 @@ mod commands;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cachewise_cli::main(std::env::args_os(), |cli: commands::Cli| {
-        commands::run(&cli.command)
-    })
+    let typed = std::env::args_os().collect();
+    cachewise_cli::main(
+        "cachewise-cpu",
+        typed,
+        |_| None,
+        |cli: commands::Cli| commands::run(&cli.command),
+    )
 }

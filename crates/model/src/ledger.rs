@@ -62,11 +62,14 @@ impl Ledger {
     /// A ledger that knows nothing yet: every counter missing for one reason, until it is set.
     #[must_use]
     pub fn all_missing(missing: Missing) -> Self {
-        let mut ledger = Ledger::default();
-        for counter in Counter::ALL {
-            ledger.set_missing(*counter, missing);
+        let marks = Counter::ALL.iter();
+        Ledger {
+            // In counter order, as the table has them.
+            marks: marks
+                .map(|counter| (*counter, Mark::Missing(missing)))
+                .collect(),
+            ..Ledger::default()
         }
-        ledger
     }
 
     /// The bare numbers; a missing counter reads as whatever was last counted.

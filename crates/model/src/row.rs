@@ -9,6 +9,7 @@
 //!   machine or a control group, in `system`.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
@@ -96,6 +97,12 @@ impl Row {
     /// A row of a file, a directory or a part of a file with its residency, all unknown so far.
     #[must_use]
     pub fn of_file() -> Row {
+        // A list may have a row for each of a million files: copying one is cheaper than making it.
+        static BLANK: OnceLock<Row> = OnceLock::new();
+        BLANK.get_or_init(Row::blank_of_file).clone()
+    }
+
+    fn blank_of_file() -> Row {
         let count = Measured::Missing(NOT_YET);
         Row {
             labels: Labels {

@@ -33,6 +33,7 @@
 //!
 //! # Layout
 //! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
+//! - `named`: [`NamedFiles`]: files of a list, those of one directory from there.
 //! - `map`: [`map()`]: which pages, [`ResidentMap`]; `ranges`: [`merged`].
 //! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: identity and size of a file.
@@ -62,6 +63,7 @@ mod lock;
 mod map;
 mod memlock;
 mod memlock_limit;
+mod named;
 pub mod order;
 mod query;
 mod ranges;
@@ -87,6 +89,7 @@ pub use limiter::Limiter;
 pub use lock::{Lock, LockOptions, Pick, lock, may_lock};
 pub use map::{ResidentMap, map};
 pub use memlock_limit::MemlockLimit;
+pub use named::{Looked, NamedFiles};
 pub use query::{open, open_to_act, query};
 pub use ranges::merged;
 pub use top::Top;

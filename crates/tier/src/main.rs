@@ -11,7 +11,10 @@ fn main() -> ExitCode {
         Ok(typed) => typed,
         Err(error) => return cachewise_cli::finish(Err(error)),
     };
-    cachewise_cli::main(typed.clone(), |cli: commands::Cli| {
-        commands::run(&cli.command, &typed)
-    })
+    cachewise_cli::main(
+        "cachewise-tier",
+        typed.clone(),
+        |_| None,
+        |cli: commands::Cli| commands::run(&cli.command, &typed),
+    )
 }

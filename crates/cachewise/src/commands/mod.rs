@@ -13,6 +13,7 @@ pub mod first_steps;
 pub mod guard;
 pub mod lock;
 pub mod order;
+pub mod quick;
 pub mod record;
 pub mod report;
 pub mod run;

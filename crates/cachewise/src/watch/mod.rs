@@ -69,20 +69,35 @@ struct Moment {
 }
 
 impl Watch {
+    /// The options of the probe that a watch needs.
+    pub fn options(options: &Options) -> Options {
+        Options {
+            intervals: true,
+            times: true,
+            ..options.clone()
+        }
+    }
+
     /// Starts to watch. If programs cannot be loaded into the kernel and the options allow it, uses
     /// the kernel's own counters, which cover the whole machine.
     ///
     /// # Errors
     /// If these counters cannot be read either, or the options name a part of the system.
     pub fn open(options: &Options, kernel: Kernel) -> Result<Watch> {
+        let options = Watch::options(options);
+        let attached = Probe::attach(&options);
+        Watch::attached(attached, &options, kernel)
+    }
+
+    /// Starts to watch as [`Watch::open`] does, by a probe that was attached with [`Watch::options`], or was not.
+    pub fn attached(
+        attached: Result<Probe, cachewise_probe::Error>,
+        options: &Options,
+        kernel: Kernel,
+    ) -> Result<Watch> {
         let is_whole =
             options.scope == Scope::System && options.cgroup.is_none() && options.files.is_empty();
-        let options = Options {
-            intervals: true,
-            times: true,
-            ..options.clone()
-        };
-        let (mut probe, backend) = match Probe::attach(&options) {
+        let (mut probe, backend) = match attached {
             Ok(probe) => {
                 let backend = machine::backend(&probe, &kernel);
                 (Some(probe), backend)

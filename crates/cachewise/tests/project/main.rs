@@ -13,4 +13,5 @@ mod public_types;
 mod python;
 mod readme;
 mod release;
+mod start;
 mod walkthroughs;

@@ -35,6 +35,8 @@ pub struct RowWriter<W> {
     last: Option<Row>,
     /// For what stands at the end of a document.
     lost: Option<Vec<Lost>>,
+    /// The line of a CSV: one buffer for all rows.
+    line: String,
 }
 
 impl<W: Write> RowWriter<W> {
@@ -56,6 +58,7 @@ impl<W: Write> RowWriter<W> {
             written: 0,
             last: None,
             lost: None,
+            line: String::new(),
         }
     }
 
@@ -91,7 +94,15 @@ impl<W: Write> RowWriter<W> {
             Format::Table => self.table.row(row, &self.columns, self.options.style),
             Format::Json => records::json_row(self.written, row, &self.columns, &self.options),
             Format::JsonLines => records::json_line(row, &self.columns, &self.options),
-            Format::Csv => records::csv_row(self.written, row, &self.columns)?,
+            Format::Csv => {
+                let mut line = std::mem::take(&mut self.line);
+                line.clear();
+                records::csv_row(&mut line, self.written, row, &self.columns)?;
+                self.written += 1;
+                let result = self.emit(&line);
+                self.line = line;
+                return result;
+            }
             Format::OpenMetrics => {
                 self.last = Some(row.clone());
                 String::new()

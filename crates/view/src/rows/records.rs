@@ -4,7 +4,7 @@
 
 use std::io;
 
-use cachewise_model::{Field, Lost, Reason, Row, SCHEMA_VERSION, Value};
+use cachewise_model::{Field, Lost, Reason, Row, SCHEMA_VERSION};
 use serde_json::Value as Json;
 
 use super::options::RowOptions;
@@ -108,24 +108,32 @@ pub(super) fn csv_header(columns: &[&Field]) -> io::Result<String> {
     )
 }
 
-/// One row of a CSV, with the header before the first.
-pub(super) fn csv_row(written: usize, row: &Row, columns: &[&Field]) -> io::Result<String> {
-    let values: Vec<(&str, Value)> = columns
-        .iter()
-        .map(|field| (field.id, field.of(row)))
-        .collect();
-    let cells = values.iter().map(|(_, value)| csv_text::cell(value));
-    let mut reasons = Reasons::of(values.iter().map(|(id, value)| (*id, value)));
+/// Appends one row of a CSV, with the header before the first.
+pub(super) fn csv_row(
+    text: &mut String,
+    written: usize,
+    row: &Row,
+    columns: &[&Field],
+) -> io::Result<()> {
+    if written == 0 {
+        text.push_str(&csv_header(columns)?);
+    }
+    let mut reasons = Reasons::none();
+    for (place, field) in columns.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        let value = field.of(row);
+        csv_text::push_value(text, &value);
+        reasons.add_value(field.id, &value);
+    }
     if let Some(loss) = loss(row, columns) {
         let code = Reason::LostEvents.code();
         reasons.add(&format!("{LOST}: {loss}"), &format!("{LOST}: {code}"));
     }
-    let line = csv_text::line(cells.chain(reasons.cells()))?;
-    Ok(if written == 0 {
-        csv_header(columns)? + &line
-    } else {
-        line
-    })
+    reasons.push(text);
+    text.push('\n');
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Checkup, Diagnosis, Interval, Sum, System};
-use cachewise_probe::{Detail, Options, Scope};
+use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_view::write_checkup;
 
 use crate::watch::Watch;
@@ -47,7 +47,13 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let mut checks = probes::kernel(&kernel);
-    checks.extend(probes::ways(&kernel));
+    // One probe for the checks and for watching: attaching takes longer than all else.
+    let options = Watch::options(&Options {
+        cgroup_v1: machine::uses_cgroup_v1(&kernel),
+        ..Options::new(Scope::System, Detail::Rows)
+    });
+    let attached = Probe::attach(&options);
+    checks.extend(probes::ways(&attached, &kernel));
     checks.extend(rights::checks(&kernel));
     checks.extend(memory::checks(&kernel));
     checks.extend(tools::checks());
@@ -66,7 +72,8 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
                 arguments.seconds.as_secs_f64()
             ));
         }
-        checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel)?);
+        let watched = Watch::attached(attached, &options, kernel.clone())?;
+        checkup.watched = Some(watch(watched, arguments.seconds, &interrupts, &kernel)?);
     }
     let columns = arguments.columns.as_ref();
     let written = sinks.write(|sink| {
@@ -83,15 +90,11 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
 
 /// Watches for so long, or until interrupted.
 fn watch(
+    mut watch: Watch,
     time: Duration,
     interrupts: &std::sync::mpsc::Receiver<Caught>,
     kernel: &Kernel,
 ) -> Result<(Interval, Diagnosis)> {
-    let options = Options {
-        cgroup_v1: machine::uses_cgroup_v1(kernel),
-        ..Options::new(Scope::System, Detail::Rows)
-    };
-    let mut watch = Watch::open(&options, kernel.clone())?;
     let end = Instant::now() + time;
     let mut ticks = Ticks::new(interrupts);
     let mut sum: Option<Sum> = None;

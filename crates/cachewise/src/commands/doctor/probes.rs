@@ -4,11 +4,11 @@ use std::error::Error as _;
 
 use cachewise_kstat::{Hierarchy, Kernel};
 use cachewise_model::{Check, State};
-use cachewise_probe::{BackEnd, Detail, ErrorKind, Options, Probe, Scope, Way};
+use cachewise_probe::{BackEnd, Error, ErrorKind, Options, Probe, Way};
 use cachewise_sys::{CounterKind, try_counter};
 
 use crate::machine;
-use cachewise_cli::output::explain;
+use cachewise_cli::output::explain_causes;
 
 /// Features of the kernel that all counting needs.
 pub fn kernel(kernel: &Kernel) -> Vec<Check> {
@@ -87,8 +87,8 @@ fn cachestat() -> Check {
 }
 
 /// The probe with its groups of programs, and other ways to count.
-pub fn ways(kernel: &Kernel) -> Vec<Check> {
-    let (mut checks, back_end) = probe(kernel);
+pub fn ways(attached: &Result<Probe, Error>, kernel: &Kernel) -> Vec<Check> {
+    let (mut checks, back_end) = probe(attached, kernel);
     for way in Way::ALL {
         checks.push(hook(way));
     }
@@ -108,22 +108,18 @@ pub fn ways(kernel: &Kernel) -> Vec<Check> {
     checks
 }
 
-fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
+fn probe(attached: &Result<Probe, Error>, kernel: &Kernel) -> (Vec<Check>, BackEnd) {
     const AREA: &str = "probe";
-    let options = Options {
-        cgroup_v1: machine::uses_cgroup_v1(kernel),
-        ..Options::new(Scope::System, Detail::Rows)
-    };
-    let probe = match Probe::attach(&options) {
+    let probe = match attached {
         Ok(probe) => probe,
         Err(error) => {
-            let step = match machine::kind_of(&error) {
+            let step = match machine::kind_of(error) {
                 _ if error.lacks_bpf() => machine::BPF,
                 ErrorKind::Denied => machine::what_lets_in(),
                 ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
                 _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows the kernel's message",
             };
-            let why = explain(&anyhow::Error::from(error));
+            let why = explain_causes(error);
             let checks = vec![
                 Check::ok(AREA, "probe", why)
                     .is(State::Missing)

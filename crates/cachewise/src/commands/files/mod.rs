@@ -99,13 +99,12 @@ fn shown(arguments: &Files, labels: Option<FileLabels>) -> Plan {
     } else {
         SortKey::Resident
     };
+    let are_files = !arguments.paths.iter().any(|path| path.is_dir());
     Plan {
+        are_files,
         columns: arguments.fields(),
         columns_are_chosen: arguments.columns.is_some(),
-        all_are_named: arguments.tree
-            || !arguments.all
-                && !arguments.evicted
-                && !arguments.paths.iter().any(|path| path.is_dir()),
+        all_are_named: arguments.tree || !arguments.all && !arguments.evicted && are_files,
         order: Order {
             key: arguments.sort.unwrap_or(by),
             reverse: arguments.reverse,

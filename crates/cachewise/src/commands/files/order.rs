@@ -21,11 +21,30 @@ pub struct Order {
 /// A file's place in an order: the larger, the earlier it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortPosition {
-    /// Unknown is neither large nor small: it comes last.
-    rank: Option<u128>,
-    path: PathBuf,
+    rank: Rank,
+    path: Box<Path>,
     /// Equals stand in the order of their paths; an order by path may be turned round.
     last_path_first: bool,
+}
+
+/// A rank of 128 bits in two halves: lists have a million of them, and a `u128` would be padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Unknown is neither large nor small: it comes last.
+    is_known: bool,
+    high: u64,
+    low: u64,
+}
+
+impl From<Option<u128>> for Rank {
+    fn from(rank: Option<u128>) -> Rank {
+        let bits = rank.unwrap_or_default();
+        Rank {
+            is_known: rank.is_some(),
+            high: (bits >> 64) as u64,
+            low: bits as u64,
+        }
+    }
 }
 
 impl Ord for SortPosition {
@@ -73,10 +92,10 @@ impl Order {
 
 impl Order {
     /// The place of what has this rank.
-    pub fn place(self, rank: Option<u128>, path: PathBuf) -> SortPosition {
+    pub fn place(self, rank: Option<u128>, path: &Path) -> SortPosition {
         SortPosition {
-            rank,
-            path,
+            rank: rank.into(),
+            path: path.into(),
             last_path_first: self.key == SortKey::Path && self.reverse,
         }
     }
@@ -86,7 +105,81 @@ impl Order {
 #[derive(Debug)]
 pub struct First {
     order: Order,
-    top: Top<SortPosition, ListedFile>,
+    top: Top<SortPosition, Kept>,
+}
+
+/// What is kept of a file beside its path, which its place in the order has.
+#[derive(Debug)]
+struct Kept {
+    size: u64,
+    counts: Result<Counts, Reason>,
+    /// The whole of a file of which more is known: most files of a walk have no more.
+    more: Option<Box<ListedFile>>,
+}
+
+impl Kept {
+    fn of(found: ListedFile) -> Kept {
+        let (size, counts) = (found.size, found.counts);
+        let has_more = found.identity.is_some()
+            || found.link.is_some()
+            || found.before.is_some()
+            || found.filesystem.is_some()
+            || found.note.is_some()
+            || found.brief.is_some()
+            || found.is_to_be_asked
+            || found.strip.is_some();
+        let more = has_more.then(|| {
+            Box::new(ListedFile {
+                path: PathBuf::new(),
+                ..found
+            })
+        });
+        Kept { size, counts, more }
+    }
+}
+
+/// A file that was kept.
+#[derive(Debug)]
+pub struct KeptFile {
+    path: Box<Path>,
+    kept: Kept,
+}
+
+impl KeptFile {
+    /// The file, made from what was kept of it.
+    pub fn listed(&self) -> ListedFile {
+        let path = self.path.to_path_buf();
+        match &self.kept.more {
+            Some(more) => ListedFile {
+                path,
+                ..(**more).clone()
+            },
+            None => ListedFile::new(path, self.kept.size, self.kept.counts),
+        }
+    }
+
+    /// Asks the file for what was not asked before it was known to be one of the first.
+    pub fn ask(&mut self) {
+        if !self
+            .kept
+            .more
+            .as_ref()
+            .is_some_and(|more| more.is_to_be_asked)
+        {
+            return;
+        }
+        let mut found = self.listed();
+        found.is_to_be_asked = false;
+        found.ask();
+        self.kept = Kept::of(found);
+    }
+
+    /// Leaves out what was not asked.
+    pub fn leave_unasked(&mut self) {
+        if let Some(more) = &mut self.kept.more {
+            more.is_to_be_asked = false;
+        }
+    }
 }
 
 impl First {
@@ -105,19 +198,24 @@ impl First {
 
     /// Keeps a file of this rank if it is one of the first so far; only then it is made.
     pub fn offer(&mut self, rank: Option<u128>, make: impl FnOnce() -> ListedFile) {
-        let mut place = self.order.place(rank, PathBuf::new());
+        let mut place = self.order.place(rank, Path::new(""));
         // Without a path it stands before all that have its rank: behind the last one, it need not be made.
         if !place.last_path_first && !self.top.wants(&place) {
             return;
         }
-        let found = make();
-        place.path.clone_from(&found.path);
-        self.top.offer(place, || found);
+        let mut found = make();
+        place.path = std::mem::take(&mut found.path).into_boxed_path();
+        self.top.offer(place, || Kept::of(found));
     }
 
     /// Those kept, in their order.
-    pub fn into_sorted(self) -> impl Iterator<Item = ListedFile> {
-        self.top.into_sorted().into_iter().map(|(_, found)| found)
+    pub fn into_sorted(self) -> Vec<KeptFile> {
+        let sorted = self.top.into_sorted().into_iter();
+        let file = |(place, kept): (SortPosition, Kept)| KeptFile {
+            path: place.path,
+            kept,
+        };
+        sorted.map(file).collect()
     }
 }
 
@@ -146,9 +244,10 @@ mod tests {
                 ListedFile::new(path.into(), 0, *counts)
             });
         }
-        first
-            .into_sorted()
-            .map(|found| found.path.display().to_string())
+        let sorted = first.into_sorted();
+        sorted
+            .iter()
+            .map(|kept| kept.listed().path.display().to_string())
             .collect()
     }
 

@@ -63,6 +63,8 @@ struct Stream {
 /// Which rows are shown, and how.
 #[derive(Debug)]
 pub struct Plan {
+    /// Whether no path is a directory.
+    pub are_files: bool,
     pub columns: Vec<&'static Field>,
     /// They were chosen by the user: all are shown, whether there is room or not.
     pub columns_are_chosen: bool,
@@ -127,6 +129,11 @@ impl Show {
     /// Says whether the order in which files come is the one in which they are shown.
     pub fn keeps_order(&self) -> bool {
         self.order.is_none()
+    }
+
+    /// Whether no path is a directory.
+    pub fn are_files(&self) -> bool {
+        self.plan.are_files
     }
 
     /// Has the list end early, with what was found until then.
@@ -407,22 +414,23 @@ impl Listing<'_> {
         }
         let mut hidden = self.hidden.unwrap_or((0, ("file is", "files are")));
         if let Some(first) = self.first.take().filter(|_| self.hidden.is_none()) {
-            let mut found: Vec<ListedFile> = first.into_sorted().collect();
-            for found in &mut found {
-                let is_to_be_asked = std::mem::take(&mut found.is_to_be_asked);
-                if is_to_be_asked && !self.show.stop.is_asked() {
-                    found.ask();
+            let mut kept = first.into_sorted();
+            for file in &mut kept {
+                match self.show.stop.is_asked() {
+                    false => file.ask(),
+                    true => file.leave_unasked(),
                 }
             }
             let most = self.show.most_in_tables.unwrap_or(usize::MAX);
-            hidden.0 = self.candidates - found.len().min(most) as u64;
+            hidden.0 = self.candidates - kept.len().min(most) as u64;
             if !self.show.plan.maps && !self.tables.is_empty() {
-                for found in found.iter().take(most) {
-                    self.tables.fit(&brief(found));
+                for file in kept.iter().take(most) {
+                    self.tables.fit(&brief(&file.listed()));
                 }
             }
-            for found in found {
-                self.write(found)?;
+            // One at a time: all of them may be many.
+            for file in kept {
+                self.write(file.listed())?;
             }
         }
         let mut total = total(&self.counting.answer);

@@ -44,7 +44,7 @@ pub fn summed(arguments: &Files, tree: Tree, mut listing: Listing<'_>) -> Result
     if let Some((order, most)) = listing.chosen_order() {
         directories.sort_by_cached_key(|directory| {
             let rank = order.rank(directory.sum.size.0, &Ok(directory.sum.counts));
-            Reverse(order.place(rank, directory.path.clone()))
+            Reverse(order.place(rank, &directory.path))
         });
         if let Some(most) = most {
             hidden = directories.len().saturating_sub(most);

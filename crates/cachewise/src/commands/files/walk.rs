@@ -3,12 +3,10 @@
 use cachewise_model::Reason;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cachewise_residency::{Inode, Unknown, WalkItem, open, query};
-use cachewise_units::ByteRange;
+use cachewise_residency::{Inode, NamedFiles, Unknown, WalkItem};
 
 use super::arguments::Files;
 use super::counting::Answer;
@@ -22,15 +20,20 @@ use super::{ncdu, tree};
 /// Shows files, or sums of directories.
 pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     // Named files are shown in that order, each as often as it is named.
-    let are_files = !arguments.paths.iter().any(|path| path.is_dir());
+    // While a list is repeated, a directory may take the place of a file.
+    let are_files = match arguments.watch {
+        None => show.are_files(),
+        Some(_) => !arguments.paths.iter().any(|path| path.is_dir()),
+    };
     if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
         let mut listing = show.begin()?;
         let (mut seen, not_opened) = (HashSet::new(), NotOpened::default());
+        let mut files = NamedFiles::default();
         for path in &arguments.paths {
             if listing.stop().is_asked() {
                 break;
             }
-            named(path, &not_opened, &mut seen, &mut listing)?;
+            named(path, &mut files, &not_opened, &mut seen, &mut listing)?;
         }
         return listing.finish();
     }
@@ -79,16 +82,14 @@ pub fn walked(
 /// One file; named again, or by another of its names, it is shown again and counted once.
 fn named(
     path: &Path,
+    files: &mut NamedFiles,
     not_opened: &NotOpened,
     seen: &mut HashSet<((u32, u32), u64)>,
     listing: &mut Listing<'_>,
 ) -> Result<()> {
-    let asked = match open(path) {
-        Ok(file) => {
-            Inode::of_fd(file.as_fd()).map(|inode| (inode, query(&file, ByteRange::starting_at(0))))
-        }
+    let asked = match files.look(path) {
         Err(error) if is_not_opened(&error) => Inode::at(path).map(|inode| (inode, Err(error))),
-        Err(error) => Err(error),
+        looked => looked,
     };
     let (inode, counts) = match asked {
         Ok(told) => told,

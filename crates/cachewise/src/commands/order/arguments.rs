@@ -40,7 +40,7 @@ pub struct OrderFiles {
     /// Report the I/O that the order saves, on standard error.
     #[arg(long)]
     pub explain: bool,
-    /// Show the bytes read per cycle by each order with this much memory, without reading.
+    /// Show the bytes read per cycle by each order in a memory group with this limit, without reading.
     #[arg(long, value_name = "BYTES")]
     pub simulate: Option<Bytes>,
     /// Columns of a table with these columns, comma-separated ids or headings; see `cachewise columns`.

@@ -15,10 +15,22 @@ use cachewise_cli::sinks::Sinks;
 const CYCLES: usize = 12;
 const FILLING: usize = 4;
 
+/// What a memory group charges beside pages of files, while a program like cat(1) reads them: memory of the program,
+/// page tables and each CPU's share of charges taken in advance.
+const OF_PROGRAM: Bytes = Bytes(2 << 20);
+/// The part of the memory that the kernel's trees of cached pages take: 1/512 with folios of a few pages.
+const TREES: u64 = 512;
+
+/// The part of a limit that pages of files can have.
+fn for_files(limit: Bytes) -> Bytes {
+    limit.saturating_sub(OF_PROGRAM + Bytes(limit.0 / TREES))
+}
+
 /// A row for each strategy, with what a cycle reads from the device (median), and the bound below.
 pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()> {
     let sizes: Vec<Bytes> = survey.snapshot.files.iter().map(|file| file.size).collect();
     let total: Bytes = sizes.iter().copied().sum();
+    let memory = for_files(memory);
     let planned = |mode, keep| {
         SimulatedOrder::Planned(PlanOptions {
             mode,

@@ -1,0 +1,142 @@
+//! [`NamedFiles`]: residency of files by their paths, one after the other.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cachewise_sys::{open_quietly_at, opening_drops_pages};
+use cachewise_units::ByteRange;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+
+use crate::file_system::FileSystem;
+use crate::query::{count, open, pages_of};
+use crate::{Counts, Error, Inode};
+
+/// What [`NamedFiles::look`] finds: the inode, and the counts or why they are unknown.
+pub type Looked = (Inode, Result<Counts, Error>);
+
+/// Looks at files by their paths. Files of the directory of the previous path are looked at from there: lists name the
+/// files of a directory one after the other, and following a path costs as much as counting the pages of a small file.
+#[derive(Debug, Default)]
+pub struct NamedFiles {
+    /// The directory of the latest path, as it was named. `None` before the first path: a single file is not worth
+    /// opening its directory.
+    parent: Option<Vec<u8>>,
+    near: Option<Near>,
+}
+
+/// An open directory on a file system whose files can be asked without further ado.
+#[derive(Debug)]
+struct Near {
+    directory: OwnedFd,
+    device: (u32, u32),
+}
+
+impl NamedFiles {
+    /// Counts the resident pages of the file that a path leads to.
+    ///
+    /// # Errors
+    /// Those of [`open`](crate::open). Where the inode is known, errors of counting come beside it.
+    ///
+    /// # Cost
+    /// Four system calls for a file in the directory of the previous path, or four more for another directory. Nine for
+    /// the first path, symbolic links, mount points, and file systems other than plain ones.
+    pub fn look(&mut self, path: &Path) -> Result<Looked, Error> {
+        if let Some(looked) = self.look_near(path) {
+            return Ok(looked);
+        }
+        let file = open(path)?;
+        let inode = Inode::of_fd(file.as_fd())?;
+        let pages = pages_of(&inode, ByteRange::starting_at(0));
+        let counts = pages
+            .map_err(Error::from)
+            .and_then(|pages| count(file.as_fd(), pages, || FileSystem::of_fd(file.as_fd())));
+        Ok((inode, counts))
+    }
+
+    /// The same from the open directory; `None` where that does not do, or fails: the whole path is followed then.
+    fn look_near(&mut self, path: &Path) -> Option<Looked> {
+        let bytes = path.as_os_str().as_bytes();
+        let slash = bytes.iter().rposition(|byte| *byte == b'/');
+        let (parent, name) = match slash {
+            Some(slash) => (&bytes[..=slash], &bytes[slash + 1..]),
+            None => (&b"."[..], bytes),
+        };
+        if matches!(name, b"" | b"." | b"..") {
+            return None;
+        }
+        if self.parent.as_deref() != Some(parent) {
+            let is_first = self.parent.is_none();
+            let of = self.parent.get_or_insert_default();
+            of.clear();
+            of.extend_from_slice(parent);
+            self.near = match is_first {
+                true => None,
+                false => Near::open(Path::new(OsStr::from_bytes(parent))),
+            };
+        }
+        let Near { directory, device } = self.near.as_ref()?;
+        let name = OsStr::from_bytes(name);
+        // Before it is opened: opening a FIFO or a device has effects.
+        let inode = Inode::in_directory(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if inode.device != *device {
+            return None;
+        }
+        let pages = pages_of(&inode, ByteRange::starting_at(0)).ok()?;
+        let file = open_quietly_at(directory.as_fd(), name, OFlags::NOFOLLOW).ok()?;
+        Some((inode, count(file.as_fd(), pages, || Ok(FileSystem::Plain))))
+    }
+}
+
+impl Near {
+    fn open(path: &Path) -> Option<Near> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+        let is_plain = FileSystem::of_fd(directory.as_fd()).ok()? == FileSystem::Plain
+            && !opening_drops_pages(directory.as_fd()).unwrap_or(true);
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO).ok()?;
+        is_plain.then_some(Near {
+            directory,
+            device: (found.stx_dev_major, found.stx_dev_minor),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use cachewise_units::Pages;
+
+    use super::*;
+    use crate::query;
+
+    #[test]
+    fn files_are_found_as_by_their_whole_paths() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        fs::create_dir(at("below")).unwrap();
+        for name in ["a", "b", "below/c", "d"] {
+            fs::write(at(name), vec![1; 5000]).unwrap();
+        }
+        symlink("below/c", at("link")).unwrap();
+        rustix::fs::mknodat(CWD, at("fifo"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let mut named = NamedFiles::default();
+        for name in ["a", "b", "below/c", "d", "link", "below/../a", "./b"] {
+            let path = at(name);
+            let (inode, counts) = named.look(&path).unwrap();
+            assert_eq!(inode, Inode::at(&path).unwrap(), "{name}");
+            let whole = query(open(&path).unwrap(), ByteRange::starting_at(0)).unwrap();
+            assert_eq!(counts.unwrap(), whole, "{name}");
+            assert_eq!(whole.total, Pages(2), "{name}");
+        }
+        for name in ["fifo", "below", "none", "a/", "below/."] {
+            let path = at(name);
+            let near = named.look(&path).unwrap_err().to_string();
+            assert_eq!(near, open(&path).unwrap_err().to_string(), "{name}");
+        }
+    }
+}
