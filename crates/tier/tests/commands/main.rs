@@ -24,6 +24,7 @@ mod ordinary_user;
 mod packaged;
 mod permissions;
 mod published;
+mod published_s3;
 mod reader;
 mod recorder;
 mod s3_names;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         identity::trials(),
         permissions::trials(),
         published::trials(),
+        published_s3::trials(),
         settings::trials(),
         walkthrough::trials(),
     ];
