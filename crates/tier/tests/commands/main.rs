@@ -27,6 +27,7 @@ mod published;
 mod published_s3;
 mod reader;
 mod recorder;
+mod rolling;
 mod s3_names;
 mod s3_origin;
 mod s3_server;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         permissions::trials(),
         published::trials(),
         published_s3::trials(),
+        rolling::trials(),
         settings::trials(),
         walkthrough::trials(),
     ];
