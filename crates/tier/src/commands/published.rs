@@ -61,7 +61,7 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         },
     )?;
     if let Some(why) = &done.warning {
-        tell(&format!("warning: the next version reads all files: {why}"));
+        tell(&format!("warning: {why}"));
     }
     let sheet = publication(&done, began).chosen(arguments.columns.as_ref());
     written(sinks, &sheet)?;

@@ -22,6 +22,7 @@ pub use directory::{Directory, DirectoryOptions};
 pub use http::Http;
 pub use network::NetworkOptions;
 pub use s3::S3;
+pub(crate) use s3::{S3Objects, When};
 pub use subtree::{Subtree, SubtreeList};
 
 use crate::Error;

@@ -167,6 +167,17 @@ pub enum PublishError {
         by: &'static str,
     },
 
+    /// The server ignores conditions of writes.
+    #[error(
+        "{}: this server overwrites objects although the request forbids it (If-None-Match, If-Match), so that two publishers at \
+         once would lose a version; publish to a store with conditional writes, or to a directory",
+        escaped(path)
+    )]
+    Unconditional {
+        /// The store.
+        path: PathBuf,
+    },
+
     /// A pack that is needed is gone.
     #[error(
         "pack {pack} of the store is missing: `tier gc` removed it, or the store is damaged; publish again, without the state of \

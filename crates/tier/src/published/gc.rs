@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::address::{Hash, PackId};
+use super::claims::{HELD, held_list, serials};
 use super::error::PublishError;
-use super::pack::decode_list;
-use super::publish::{latest, records};
+use super::pack::{decode_list, packs_in};
+use super::publish::latest;
 use super::record::{Record, VersionName};
 use super::store::Store;
 
@@ -41,79 +42,134 @@ pub fn collect(
 ) -> Result<Collected, PublishError> {
     let _lock = store.lock_alone()?;
     let mut collected = Collected::default();
-    let mut lists = HashSet::new();
-    let mut live: HashSet<PackId> = HashSet::new();
-    let mut removed = Vec::new();
+    let mut old = HashSet::new();
     for name in store.list("names")? {
-        // A record that cannot be read ends it: its packs would be lost.
-        for file in store.list(&VersionName::folder(&name.name))? {
-            let wanted = VersionName {
-                name: name.name.clone(),
-                version: file.name,
-            };
-            let bytes = store.get(&wanted.path())?.unwrap_or_default();
-            Record::unverified(&bytes, &wanted)?;
-        }
-        let mut kept = records(store, &name.name)?;
-        let newest = latest(store, &name.name)?;
-        let newer = kept.split_off(kept.len().saturating_sub(keep.max(1)));
-        for record in std::mem::replace(&mut kept, newer) {
-            // A publisher that was killed has not made its version the newest yet.
-            if newest
-                .as_ref()
-                .is_some_and(|newest| newest.serial == record.serial)
-            {
-                kept.push(record);
-            } else {
-                collected.removed_versions.push(record.name.to_string());
-                removed.push(record.name.path());
-            }
-        }
-        for record in kept {
-            collected.kept_versions += 1;
-            let list = list_path(&record.packs);
-            let bytes = store.get(&list)?.unwrap_or_default();
-            if Hash::of(&bytes) != record.packs {
-                return Err(PublishError::Record {
-                    version: record.name.to_string(),
-                    why: "its list of packs is missing or damaged",
-                });
-            }
-            live.extend(decode_list(&bytes, &store.path(&list))?);
-            lists.insert(list);
-        }
+        old.extend(old_versions(store, &name.name, keep)?);
     }
-    let remove = |name: &str| match is_trial {
+    let mut removed: Vec<String> = old.iter().map(VersionName::path).collect();
+    removed.sort_unstable();
+    collected.removed_versions = old.iter().map(ToString::to_string).collect();
+    collected.removed_versions.sort_unstable();
+    let remove = |names: &[String]| match is_trial {
         true => Ok(()),
-        false => store.remove(name),
+        false => store.remove(names),
     };
-    for name in &removed {
-        remove(name)?;
-    }
-    for folder in store.list("packs")? {
-        for file in store.list(&format!("packs/{}", folder.name))? {
-            let is_live = PackId::parse(&file.name).is_some_and(|pack| live.contains(&pack));
-            if is_live || file.age < age {
-                collected.kept_packs += 1;
-                collected.kept_bytes = collected.kept_bytes.saturating_add(file.bytes);
-                continue;
+    remove(&removed)?;
+    // In this order: see `claims`.
+    let mut left = Left::default();
+    let mut stale = left.held(store, age)?;
+    for name in store.list("names")? {
+        let records = all_records(store, &name.name)?;
+        let highest = records.iter().map(|record| record.serial).max();
+        for record in records {
+            if !old.contains(&record.name) {
+                collected.kept_versions += 1;
+                left.version(store, &record)?;
             }
-            remove(&format!("packs/{}/{}", folder.name, file.name))?;
-            collected.removed_packs += 1;
-            collected.removed_bytes = collected.removed_bytes.saturating_add(file.bytes);
         }
+        let folder = serials(&name.name);
+        for taken in store.list(&folder)? {
+            let serial: Option<u64> = taken.name.parse().ok();
+            if taken.age >= age && serial < highest {
+                stale.push(format!("{folder}/{}", taken.name));
+            }
+        }
+    }
+    for (pack, file) in packs_in(store)? {
+        if left.packs.contains(&pack) || file.age < age {
+            collected.kept_packs += 1;
+            collected.kept_bytes = collected.kept_bytes.saturating_add(file.bytes);
+            continue;
+        }
+        stale.push(pack.path());
+        collected.removed_packs += 1;
+        collected.removed_bytes = collected.removed_bytes.saturating_add(file.bytes);
     }
     for (folder, is_kept) in [("lists", true), ("tmp", false)] {
         for file in store.list(folder)? {
             let path = format!("{folder}/{}", file.name);
-            if file.age >= age && !(is_kept && lists.contains(&path)) {
-                remove(&path)?;
+            if file.age >= age && !(is_kept && left.lists.contains(&path)) {
+                stale.push(path);
             }
         }
     }
+    remove(&stale)?;
     Ok(collected)
 }
 
-fn list_path(hash: &Hash) -> String {
-    format!("lists/{hash}")
+/// Returns the records of a name. One that cannot be read ends it, as its packs would be lost.
+fn all_records(store: &Store, name: &str) -> Result<Vec<Record>, PublishError> {
+    let mut records = Vec::new();
+    for file in store.list(&VersionName::folder(name))? {
+        let wanted = VersionName {
+            name: name.to_owned(),
+            version: file.name,
+        };
+        // Another `gc` may have removed it.
+        if let Some(bytes) = store.get(&wanted.path())? {
+            records.push(Record::unverified(&bytes, &wanted)?);
+        }
+    }
+    records.sort_by_key(|record| record.serial);
+    Ok(records)
+}
+
+/// Returns the versions of a name that are not among the newest ones.
+fn old_versions(store: &Store, name: &str, keep: usize) -> Result<Vec<VersionName>, PublishError> {
+    let mut records = all_records(store, name)?;
+    let newest = latest(store, name)?.map(|newest| newest.serial);
+    records.truncate(records.len().saturating_sub(keep.max(1)));
+    // A publisher that was killed has not made its version the newest yet.
+    let old = records.into_iter();
+    let old = old.filter(|record| newest != Some(record.serial));
+    Ok(old.map(|record| record.name).collect())
+}
+
+/// The packs and lists that stay.
+#[derive(Debug, Default)]
+struct Left {
+    packs: HashSet<PackId>,
+    lists: HashSet<String>,
+}
+
+impl Left {
+    fn version(&mut self, store: &Store, record: &Record) -> Result<(), PublishError> {
+        if self.list(store, &record.packs)? {
+            return Ok(());
+        }
+        Err(PublishError::Record {
+            version: record.name.to_string(),
+            why: "its list of packs is missing or damaged",
+        })
+    }
+
+    /// Notes the packs of a list, and returns whether it is there.
+    fn list(&mut self, store: &Store, hash: &Hash) -> Result<bool, PublishError> {
+        let list = format!("lists/{hash}");
+        let bytes = store.get(&list)?.unwrap_or_default();
+        if Hash::of(&bytes) != *hash {
+            return Ok(false);
+        }
+        self.packs.extend(decode_list(&bytes, &store.path(&list))?);
+        self.lists.insert(list);
+        Ok(true)
+    }
+
+    /// Notes the packs that publishers hold, and returns what none of them holds any more.
+    fn held(&mut self, store: &Store, age: Duration) -> Result<Vec<String>, PublishError> {
+        let mut stale = Vec::new();
+        for file in store.list(HELD)? {
+            let path = format!("{HELD}/{}", file.name);
+            if file.age >= age {
+                stale.push(path);
+                continue;
+            }
+            let hash = store.get(&path)?.as_deref().and_then(held_list);
+            if let Some(hash) = hash {
+                // Where it is gone, its publisher finds that its version is gone.
+                self.list(store, &hash)?;
+            }
+        }
+        Ok(stale)
+    }
 }

@@ -11,24 +11,30 @@
 //! # Layout of a store
 //! - `names/NAME/versions/VERSION`, `names/NAME/latest`: records
 //! - `packs/XX/ID`: blocks and chunks; `lists/HASH`: the packs of a version
-//! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`
+//! - `held/`: versions that publishers build on; `names/NAME/serials/`: serials taken, in a bucket
+//! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`; both in a directory only
 //!
 //! # Layout of the module
 //! - `address`: hashes and places; `wire`, `chunk`: chunks as bytes; `tree`: directories of chunks
 //! - `keys`, `record`: signatures; `state`: what this machine has seen
-//! - `store`, `pack`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
+//! - `store`: a directory (`folder`) or a prefix of a bucket (`bucket`), as a `place`
+//! - `claims`, `pack`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
 //! - `feed`, `packs`, `recent`, `reader`: reading, as an origin
 
 pub(crate) mod address;
+mod bucket;
 mod chunk;
+mod claims;
 mod diff;
 mod error;
 mod feed;
+mod folder;
 mod gc;
 mod index;
 mod keys;
 mod pack;
 mod packs;
+mod place;
 mod publish;
 mod reader;
 mod recent;

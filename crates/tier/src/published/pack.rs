@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use ring::rand::{SecureRandom, SystemRandom};
-
 use super::address::{Hash, PackId, Ref};
+use super::claims::random;
 use super::error::PublishError;
 use super::index::LocalIndex;
+use super::place::StoredFile;
 use super::store::Store;
 
 /// Length of a pack of blocks at most, without its last block.
@@ -48,14 +48,8 @@ pub(super) struct PackWriter<'a> {
 }
 
 fn fresh(limit: usize, store: &Store) -> Result<OpenPack, PublishError> {
-    let mut id = [0; 16];
-    let made = SystemRandom::new().fill(&mut id);
-    made.map_err(|_| {
-        let error = std::io::Error::other("the kernel gives no random numbers");
-        PublishError::io("write", store.root(), error)
-    })?;
     Ok(OpenPack {
-        id: PackId(id),
+        id: PackId(random(store)?),
         bytes: Vec::new(),
         limit,
     })
@@ -119,21 +113,22 @@ impl<'a> PackWriter<'a> {
         if pack.bytes.is_empty() {
             return Ok(());
         }
-        self.store.put(&pack.id.path(), &pack.bytes)?;
         self.written_bytes = self.written_bytes.saturating_add(pack.bytes.len() as u64);
         self.written_packs = self.written_packs.saturating_add(1);
-        pack.id = fresh(0, self.store)?.id;
-        pack.bytes.clear();
-        Ok(())
+        let next = fresh(pack.limit, self.store)?;
+        let full = std::mem::replace(pack, next);
+        self.store.put_later(&full.id.path(), full.bytes)
     }
 
     /// Writes what is left, and checks that the store has all packs of the version. Returns them, sorted, and the new
     /// blocks.
     pub(super) fn finish(mut self) -> Result<(Vec<PackId>, HashMap<Hash, Ref>), PublishError> {
         self.flush()?;
+        self.store.settle()?;
         let mut used: Vec<PackId> = self.used.into_iter().collect();
         used.sort_unstable();
-        match used.iter().find(|pack| !self.store.has(&pack.path())) {
+        let there: HashSet<PackId> = packs_in(self.store)?.map(|(pack, _)| pack).collect();
+        match used.iter().find(|pack| !there.contains(pack)) {
             Some(pack) => Err(PublishError::MissingPack {
                 pack: pack.to_string(),
             }),
@@ -146,6 +141,17 @@ impl<'a> PackWriter<'a> {
         self.end(Part::Data)?;
         self.end(Part::Tree)
     }
+}
+
+/// Returns the packs of a store.
+pub(super) fn packs_in(
+    store: &Store,
+) -> Result<impl Iterator<Item = (PackId, StoredFile)>, PublishError> {
+    let packs = store.packs()?.into_iter();
+    Ok(packs.filter_map(|file| {
+        let pack = PackId::parse(file.name.split_once('/')?.1)?;
+        Some((pack, file))
+    }))
 }
 
 /// Returns the list of packs as it is stored.

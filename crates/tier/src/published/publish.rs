@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::address::{Hash, Ref};
+use super::claims::{Held, take_serial};
 use super::error::PublishError;
 use super::index::LocalIndex;
 use super::keys::SecretKey;
@@ -43,7 +44,7 @@ pub struct PublishOptions<'a> {
 pub struct Publication {
     /// Its record.
     pub record: Record,
-    /// Why the next publication reads all files.
+    /// A step that failed when the version was visible already.
     pub warning: Option<String>,
     /// The objects of the walk.
     pub walked: Walked,
@@ -75,7 +76,7 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
     let settled = now.saturating_sub(STEP);
     let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
     let index = index_path(options.state, store, &options.name.name, &whole)?;
-    let base = base(store, options, &index)?;
+    let (base, held) = base(store, options, &index)?;
     let packs = PackWriter::new(store, &base)?;
     let mut walk = Walk::new(packs, &base, options.block, settled);
     let top = walk.root(&root, origin)?;
@@ -100,10 +101,15 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
         expires: now.saturating_add(options.valid).as_secs(),
     };
     let record = commit(store, record, options.key)?;
+    // The version is visible by now, and its record protects the packs.
+    let released = held.map_or(Ok(()), Held::release);
     let used: HashSet<_> = used.into_iter().collect();
     let bytes = base.next(&top.hash, files, &new, Some(&used));
-    // The version is visible by now.
-    let warning = save(&index, &bytes).err().map(|error| error.to_string());
+    let saved =
+        save(&index, &bytes).map_err(|error| format!("the next version reads all files: {error}"));
+    let released =
+        released.map_err(|error| format!("gc keeps the version before for a while: {error}"));
+    let warning = saved.err().or(released.err());
     Ok(Publication {
         record,
         warning,
@@ -121,6 +127,9 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
 pub fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
     let failed = |error| PublishError::io("open", origin, error);
     let whole = origin.canonicalize().map_err(failed)?;
+    if super::store::bucket(store).is_some() {
+        return Ok(whole);
+    }
     // The store itself, or the directory in which it would be made.
     let there =
         std::path::absolute(store).map_err(|error| PublishError::io("open", store, error))?;
@@ -163,58 +172,75 @@ pub(super) fn records(store: &Store, name: &str) -> Result<Vec<Record>, PublishE
     Ok(records)
 }
 
-/// Returns what is known of the version before: by this machine, else by the store, which knows blocks and no files.
-fn base(
-    store: &Store,
+/// Returns what is known of the version before: by this machine, else by the store, which knows blocks and no files. Its
+/// packs are held until the next version is visible.
+fn base<'a>(
+    store: &'a Store,
     options: &PublishOptions<'_>,
     index: &Path,
-) -> Result<LocalIndex, PublishError> {
+) -> Result<(LocalIndex, Option<Held<'a>>), PublishError> {
+    let none = (LocalIndex::default(), None);
     if options.is_full {
-        return Ok(LocalIndex::default());
+        return Ok(none);
     }
     let mut records = records(store, &options.name.name)?;
     records.retain(|record| record.block == options.block);
-    let is_base = |root: &Hash| records.iter().any(|record| record.root.hash == *root);
-    let known = LocalIndex::load(index, is_base);
-    if !known.is_empty() {
-        return Ok(known);
-    }
-    let Some(newest) = records.last() else {
-        return Ok(known);
+    let mut own = None;
+    let known = LocalIndex::load(index, |root| {
+        own = records.iter().find(|record| record.root.hash == *root);
+        own.is_some()
+    });
+    let Some(base) = own.filter(|_| !known.is_empty()).or(records.last()) else {
+        return Ok(none);
     };
+    let Some(held) = Held::take(store, base)? else {
+        return Ok(none);
+    };
+    if !known.is_empty() {
+        return Ok((known, Some(held)));
+    }
     let mut refs: Vec<Ref> = Vec::new();
-    // Without it, blocks that the store has are written once more.
-    match all_refs(store, &newest.root, &mut refs) {
-        Ok(()) => Ok(LocalIndex::of_blocks(refs)),
-        Err(_) => Ok(known),
+    match all_refs(store, &base.root, &mut refs) {
+        Ok(()) => Ok((LocalIndex::of_blocks(refs), Some(held))),
+        // Blocks that the store has are written once more.
+        Err(_) => Ok(none),
     }
 }
 
 /// Makes the version visible, with the next serial.
 fn commit(store: &Store, mut record: Record, key: &SecretKey) -> Result<Record, PublishError> {
-    let _lock = store.lock_name(&record.name.name)?;
+    let lock = store.lock_name(&record.name.name)?;
+    refuse_existing(store, &record.name)?;
     let newest = latest(store, &record.name.name)?;
     let others = records(store, &record.name.name)?;
     let serials = newest.iter().chain(&others).map(|record| record.serial);
-    record.serial = serials.max().unwrap_or(0).saturating_add(1);
+    let highest = serials.max().unwrap_or(0);
+    record.serial = match lock {
+        Some(_) => highest.saturating_add(1),
+        None => take_serial(store, &record.name, highest)?,
+    };
     let bytes = record.sign(key);
     if !store.create_file(&record.name.path(), &bytes)? {
         refuse_existing(store, &record.name)?;
     }
-    let pointer = VersionName {
-        name: record.name.name.clone(),
-        version: super::record::LATEST.to_owned(),
-    };
-    store.put(&pointer.path(), &bytes)?;
+    let pointer = pointer(&record.name.name);
+    store.replace(&pointer.path(), &bytes, &mut |there| {
+        let Some(there) = there else { return Ok(true) };
+        Ok(Record::unverified(there, &pointer)?.serial < record.serial)
+    })?;
     Ok(record)
+}
+
+fn pointer(name: &str) -> VersionName {
+    VersionName {
+        name: name.to_owned(),
+        version: super::record::LATEST.to_owned(),
+    }
 }
 
 /// Returns the newest version of a name.
 pub(super) fn latest(store: &Store, name: &str) -> Result<Option<Record>, PublishError> {
-    let pointer = VersionName {
-        name: name.to_owned(),
-        version: super::record::LATEST.to_owned(),
-    };
+    let pointer = pointer(name);
     let bytes = store.get(&pointer.path())?;
     bytes
         .map(|bytes| Record::unverified(&bytes, &pointer))

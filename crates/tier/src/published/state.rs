@@ -31,9 +31,7 @@ pub(super) fn index_path(
     name: &str,
     origin: &Path,
 ) -> Result<PathBuf, PublishError> {
-    let root = store.root();
-    let whole = root.canonicalize();
-    let whole = whole.map_err(|error| PublishError::io("open", root, error))?;
+    let whole = store.identity()?;
     let mut parts = Vec::new();
     for part in [
         whole.as_os_str().as_encoded_bytes(),

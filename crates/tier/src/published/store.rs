@@ -1,237 +1,195 @@
-//! [`Store`]: the directory that versions are published to.
+//! [`Store`]: the directory, or the prefix of a bucket, that versions are published to.
 //!
-//! Each file appears whole: it is written under another name in `tmp`, and renamed. A process that is killed leaves files
-//! in `tmp` and packs that no version refers to.
+//! Each file appears whole. A process that is killed leaves packs that no version refers to.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock};
-use tempfile::NamedTempFile;
+use bytes::Bytes;
 
+use super::bucket::Bucket;
 use super::error::PublishError;
+use super::folder::Folder;
+use super::place::{Lock, Replaces, StoreLock, StorePlace, StoredFile};
 
 /// Marks a directory as a store.
 const MARK: &str = "cachewise-store";
 const FORM: &[u8] = b"cachewise store 1\n";
 
-/// A directory with published versions.
+/// Published versions, in a directory or in a bucket.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
+    place: Arc<dyn StorePlace>,
+    /// The name of a bucket, the same on all machines.
+    identity: Option<String>,
 }
 
-/// A lock of the store, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct StoreLock(#[expect(dead_code, reason = "closing it unlocks")] File);
+/// Returns the address of a bucket, where the text is one.
+pub(super) fn bucket(root: &Path) -> Option<&str> {
+    root.to_str().filter(|text| text.starts_with("s3://"))
+}
 
 impl Store {
-    /// Opens a store.
+    /// Opens a store: a directory, or `s3://BUCKET/PREFIX`.
     ///
     /// # Errors
-    /// [`PublishError::NoStore`].
+    /// [`PublishError::NoStore`]; of a bucket also [`PublishError::Io`] and [`PublishError::Read`].
     pub fn open(root: &Path) -> Result<Self, PublishError> {
-        let mark = fs::read(root.join(MARK));
-        if mark.is_ok_and(|mark| mark == FORM) {
-            return Ok(Self {
-                root: root.to_owned(),
-            });
-        }
-        Err(PublishError::NoStore {
+        let none = || PublishError::NoStore {
             path: root.to_owned(),
-        })
+        };
+        let store = Self::at(root)?;
+        match store.get(MARK) {
+            Ok(Some(mark)) if mark == FORM => Ok(store),
+            Err(error) if store.is_shared() => Err(error),
+            _ => Err(none()),
+        }
     }
 
-    /// Opens a store, or makes one of an empty or missing directory.
+    /// Opens a store, or makes one of an empty or missing directory, or of an empty prefix.
     ///
     /// # Errors
-    /// [`PublishError::NoStore`] where the directory has other files, [`PublishError::Io`].
+    /// [`PublishError::NoStore`] where there are other files, [`PublishError::Io`]; of a bucket also
+    /// [`PublishError::Unconditional`] and [`PublishError::Read`].
     pub fn create(root: &Path) -> Result<Self, PublishError> {
+        let none = || PublishError::NoStore {
+            path: root.to_owned(),
+        };
+        if let Some(url) = bucket(root) {
+            let place = Bucket::open(url)?;
+            if place.make(MARK, FORM)? {
+                return Err(none());
+            }
+            return Self::open(root);
+        }
         if let Ok(store) = Self::open(root) {
             return Ok(store);
         }
-        fs::create_dir_all(root).map_err(|error| PublishError::io("make", root, error))?;
-        let mut entries =
-            fs::read_dir(root).map_err(|error| PublishError::io("read", root, error))?;
-        // Another publisher makes it at this moment, where these are all that there is.
-        let is_other = |name: &std::ffi::OsStr| !["tmp", MARK].iter().any(|own| name == *own);
-        if entries.any(|entry| entry.is_ok_and(|entry| is_other(&entry.file_name()))) {
-            return Err(PublishError::NoStore {
-                path: root.to_owned(),
-            });
+        if Folder::new(root).make(MARK)? {
+            return Err(none());
         }
-        let store = Self {
-            root: root.to_owned(),
-        };
+        let store = Self::at(root)?;
         store.put(MARK, FORM)?;
         Ok(store)
     }
 
-    /// Returns the directory.
+    fn at(root: &Path) -> Result<Self, PublishError> {
+        let (place, identity): (Arc<dyn StorePlace>, _) = match bucket(root) {
+            Some(url) => {
+                let place = Bucket::open(url)?;
+                let identity = place.identity().to_owned();
+                (place, Some(identity))
+            }
+            None => (Arc::new(Folder::new(root)), None),
+        };
+        Ok(Self {
+            root: root.to_owned(),
+            place,
+            identity,
+        })
+    }
+
+    /// Returns the directory or the address.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+    /// Whether it is a bucket, which machines share by a network and which has no locks.
+    pub(super) fn is_shared(&self) -> bool {
+        self.identity.is_some()
     }
 
-    /// Returns the bytes of a file, `None` where it is missing.
-    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, PublishError> {
-        let path = self.path(name);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(PublishError::io("read", &path, error)),
+    /// Returns its name: the real path of a directory, and an address that has the endpoint of a bucket.
+    pub(super) fn identity(&self) -> Result<PathBuf, PublishError> {
+        match &self.identity {
+            Some(identity) => Ok(identity.into()),
+            None => {
+                let whole = self.root.canonicalize();
+                whole.map_err(|error| PublishError::io("open", &self.root, error))
+            }
         }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.path(name).exists()
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.path(name)
+    }
+
+    /// Returns the bytes of a file, `None` where it is missing.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Bytes>, PublishError> {
+        self.place.get(name)
+    }
+
+    /// Returns a part of a file, `None` where it is missing; a shorter part where the file ends.
+    pub(super) fn part(
+        &self,
+        name: &str,
+        start: u64,
+        len: usize,
+    ) -> Result<Option<Bytes>, PublishError> {
+        self.place.part(name, start, len)
     }
 
     /// Writes a file, in place of an older one.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), PublishError> {
-        let (file, path) = self.written(name, bytes)?;
-        file.persist(&path)
-            .map_err(|error| PublishError::io("write", &path, error.error))?;
-        sync_parent(&path)
+        self.place.put(name, bytes)
+    }
+
+    /// Writes a file before [`Self::settle`] returns.
+    pub(super) fn put_later(&self, name: &str, bytes: Vec<u8>) -> Result<(), PublishError> {
+        self.place.put_later(name, bytes)
+    }
+
+    /// Waits until all files are written.
+    pub(super) fn settle(&self) -> Result<(), PublishError> {
+        self.place.settle()
     }
 
     /// Writes a file, unless there is one of that name: then `false`.
     pub(crate) fn create_file(&self, name: &str, bytes: &[u8]) -> Result<bool, PublishError> {
-        let (file, path) = self.written(name, bytes)?;
-        match file.persist_noclobber(&path) {
-            Ok(_) => sync_parent(&path).map(|()| true),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(PublishError::io("write", &path, error.error)),
-        }
+        self.place.create(name, bytes)
     }
 
-    /// Writes the bytes under another name, to the disk.
-    fn written(&self, name: &str, bytes: &[u8]) -> Result<(NamedTempFile, PathBuf), PublishError> {
-        let path = self.path(name);
-        let failed = |error| PublishError::io("write", &path, error);
-        let folder = self.path("tmp");
-        fs::create_dir_all(&folder).map_err(failed)?;
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
-        }
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        let made = tempfile::Builder::new()
-            .permissions(mode)
-            .tempfile_in(folder);
-        let mut file = made.map_err(failed)?;
-        file.write_all(bytes).map_err(failed)?;
-        file.as_file().sync_data().map_err(failed)?;
-        Ok((file, path))
+    /// Writes a file if it replaces the one that there is, also where others do the same.
+    pub(super) fn replace(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        replaces: Replaces<'_>,
+    ) -> Result<(), PublishError> {
+        self.place.replace(name, bytes, replaces)
     }
 
     /// Returns the names in a folder with their lengths and ages, sorted; none where the folder is missing.
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<StoredFile>, PublishError> {
-        let path = self.path(folder);
-        let failed = |error| PublishError::io("list", &path, error);
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
-        let now = SystemTime::now();
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            // One that is renamed or removed meanwhile is not there.
-            let Ok(meta) = entry.metadata() else { continue };
-            let age = meta
-                .modified()
-                .ok()
-                .and_then(|at| now.duration_since(at).ok());
-            found.push(StoredFile {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                bytes: meta.len(),
-                age: age.unwrap_or_default(),
-            });
-        }
-        found.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(found)
+        self.place.list(folder)
     }
 
-    pub(crate) fn remove(&self, name: &str) -> Result<(), PublishError> {
-        let path = self.path(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(PublishError::io("remove", &path, error))
-            }
-            _ => Ok(()),
-        }
+    /// Returns all packs, by their names below `packs`.
+    pub(super) fn packs(&self) -> Result<Vec<StoredFile>, PublishError> {
+        self.place.list_below("packs")
     }
 
-    /// Locks the store as one of many publishers. The kernel unlocks it when the process ends.
-    pub(crate) fn lock_shared(&self) -> Result<StoreLock, PublishError> {
-        self.lock("lock", FlockOperation::NonBlockingLockShared, "gc")
+    /// Removes files; those that are missing are removed already.
+    pub(crate) fn remove(&self, names: &[String]) -> Result<(), PublishError> {
+        self.place.remove(names)
+    }
+
+    /// Locks the store as one of many publishers.
+    pub(crate) fn lock_shared(&self) -> Result<Option<StoreLock>, PublishError> {
+        self.place.lock(Lock::Shared)
     }
 
     /// Locks the store for `gc`.
-    pub(crate) fn lock_alone(&self) -> Result<StoreLock, PublishError> {
-        self.lock(
-            "lock",
-            FlockOperation::NonBlockingLockExclusive,
-            "publish or gc",
-        )
+    pub(crate) fn lock_alone(&self) -> Result<Option<StoreLock>, PublishError> {
+        self.place.lock(Lock::Alone)
     }
 
     /// Locks a name while its newest version is set. Waits: others hold it for a moment only.
-    pub(crate) fn lock_name(&self, name: &str) -> Result<StoreLock, PublishError> {
-        self.lock(
-            &format!("names/{name}/lock"),
-            FlockOperation::LockExclusive,
-            "publish",
-        )
+    pub(crate) fn lock_name(&self, name: &str) -> Result<Option<StoreLock>, PublishError> {
+        self.place.lock(Lock::Name(name))
     }
-
-    fn lock(
-        &self,
-        name: &str,
-        operation: FlockOperation,
-        by: &'static str,
-    ) -> Result<StoreLock, PublishError> {
-        let path = self.path(name);
-        let failed = |error| PublishError::io("lock", &path, error);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
-        }
-        let mut options = File::options();
-        let file = options.create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(failed)?;
-        match flock(&file, operation) {
-            Ok(()) => Ok(StoreLock(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(PublishError::InUse {
-                path: self.root.clone(),
-                by,
-            }),
-            Err(error) => Err(failed(error.into())),
-        }
-    }
-}
-
-/// A file of the store.
-#[derive(Clone, Debug)]
-pub(crate) struct StoredFile {
-    pub name: String,
-    pub bytes: u64,
-    /// Time since it was written.
-    pub age: Duration,
-}
-
-fn sync_parent(path: &Path) -> Result<(), PublishError> {
-    let Some(parent) = path.parent() else {
-        return Ok(());
-    };
-    let synced = File::open(parent).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| PublishError::io("write", parent, error))
 }
 
 #[cfg(test)]
@@ -249,17 +207,23 @@ mod tests {
         let store = Store::create(&root).unwrap();
         assert!(store.create_file("names/a/versions/1", b"one").unwrap());
         assert!(!store.create_file("names/a/versions/1", b"two").unwrap());
-        assert_eq!(store.get("names/a/versions/1").unwrap().unwrap(), b"one");
+        assert_eq!(
+            store.get("names/a/versions/1").unwrap().unwrap(),
+            b"one".as_slice()
+        );
         store.put("names/a/latest", b"1").unwrap();
         store.put("names/a/latest", b"2").unwrap();
-        assert_eq!(store.get("names/a/latest").unwrap().unwrap(), b"2");
+        assert_eq!(
+            store.get("names/a/latest").unwrap().unwrap(),
+            b"2".as_slice()
+        );
         assert_eq!(store.get("names/a/other").unwrap(), None);
         assert_eq!(store.list("names/a/versions").unwrap().len(), 1);
         assert!(store.list("tmp").unwrap().is_empty(), "nothing is left");
         Store::create(&root).expect("it is a store already");
         let other = scratch.path().join("other");
-        fs::create_dir(&other).unwrap();
-        fs::write(other.join("file"), "").unwrap();
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("file"), "").unwrap();
         assert!(Store::create(&other).is_err(), "not among other files");
     }
 

@@ -158,3 +158,31 @@ fn serials_that_were_seen_are_the_least_that_is_accepted() {
     let (other, _) = SecretKey::create(&place.scratch.path().join("other")).unwrap();
     accept(&state, &other, &two, strict, 999).expect("of another publisher nothing was seen");
 }
+
+#[test]
+fn gc_keeps_the_packs_of_a_version_that_a_publisher_builds_on() {
+    let place = Place::new();
+    place.write("file", &vec![1; 200_000]);
+    let first = place.publish("data@v1").record;
+    place.write("file", &vec![2; 200_000]);
+    place.publish("data@v2");
+    let packs = || place.store.packs().unwrap().len();
+    let gc = || collect(&place.store, 1, Duration::ZERO, false).unwrap();
+    let before = packs();
+    let held = super::claims::Held::take(&place.store, &first).unwrap();
+    let held = held.expect("the version is there");
+    // A mark counts while it is younger than the age.
+    let done = collect(&place.store, 1, Duration::from_secs(3_600), false).unwrap();
+    assert_eq!(done.removed_versions, ["data@v1"]);
+    assert_eq!(packs(), before);
+    assert!(
+        super::claims::Held::take(&place.store, &first)
+            .unwrap()
+            .is_none(),
+        "the version is gone"
+    );
+    held.release().unwrap();
+    assert!(gc().removed_packs > 0);
+    assert!(packs() < before);
+    assert_eq!(gc().removed_packs, 0);
+}

@@ -1,10 +1,9 @@
 //! The tree of a version: directories as chunks, and a walk over them in a store of this machine.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
 use super::address::{Content, FAN_OUT, Hash, INLINE, Ref};
@@ -121,24 +120,15 @@ pub(super) fn write_content(
 }
 
 /// Reads bytes of a store, and verifies them.
-pub(super) fn read_ref(store: &Store, to: &Ref) -> Result<Vec<u8>, PublishError> {
-    let path = store.path(&to.pack.path());
-    let failed = |error| PublishError::io("read", &path, error);
-    let mut bytes = vec![0; to.len as usize];
-    match File::open(&path) {
-        Ok(file) => file
-            .read_exact_at(&mut bytes, to.start.into())
-            .map_err(failed)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(PublishError::MissingPack {
-                pack: to.pack.to_string(),
-            });
-        }
-        Err(error) => return Err(failed(error)),
-    }
+fn read_ref(store: &Store, to: &Ref) -> Result<Bytes, PublishError> {
+    let name = to.pack.path();
+    let bytes = store.part(&name, to.start.into(), to.len as usize)?;
+    let bytes = bytes.ok_or_else(|| PublishError::MissingPack {
+        pack: to.pack.to_string(),
+    })?;
     match Hash::of(&bytes) == to.hash {
         true => Ok(bytes),
-        false => Err(failed(damaged())),
+        false => Err(PublishError::io("read", &store.path(&name), damaged())),
     }
 }
 

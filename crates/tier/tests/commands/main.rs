@@ -24,8 +24,10 @@ mod ordinary_user;
 mod packaged;
 mod permissions;
 mod published;
+mod published_s3;
 mod reader;
 mod recorder;
+mod rolling;
 mod s3_names;
 mod s3_origin;
 mod s3_server;
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
         identity::trials(),
         permissions::trials(),
         published::trials(),
+        published_s3::trials(),
+        rolling::trials(),
         settings::trials(),
         walkthrough::trials(),
     ];

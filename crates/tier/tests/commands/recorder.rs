@@ -20,7 +20,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it before a server. Requests must have no body.
+    /// Starts it before a server.
     pub fn before(server: u16) -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -99,11 +99,14 @@ fn pass(mut client: TcpStream, mut server: TcpStream, events: &Arc<Mutex<Vec<Eve
         }
         let _ = to.shutdown(Shutdown::Both);
     });
-    let (mut bytes, mut head) = ([0; 65_536], Vec::new());
+    let (mut bytes, mut head, mut body) = ([0; 65_536], Vec::new(), 0);
     while let Ok(count @ 1..) = client.read(&mut bytes) {
-        head.extend_from_slice(&bytes[..count]);
-        if head.ends_with(b"\r\n\r\n") {
-            let text = String::from_utf8_lossy(&head);
+        let of_body = count.min(body);
+        body -= of_body;
+        head.extend_from_slice(&bytes[of_body..count]);
+        if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&head[..end]);
+            body = length(&text).saturating_sub(head.len() - end - 4);
             let line = text.lines().next().unwrap_or_default().to_owned();
             let mut next = NEXT.lock().expect("whole");
             *next += 1;
@@ -119,4 +122,13 @@ fn pass(mut client: TcpStream, mut server: TcpStream, events: &Arc<Mutex<Vec<Eve
         }
     }
     let _ = server.shutdown(Shutdown::Both);
+}
+
+/// The length of a request's body.
+fn length(head: &str) -> usize {
+    let headers = head.lines().filter_map(|line| line.split_once(": "));
+    let mut lengths = headers.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    lengths
+        .next()
+        .map_or(0, |(_, value)| value.parse().expect("a number"))
 }

@@ -47,6 +47,18 @@ s3 = boto3.client('s3', endpoint_url=sys.argv[1], region_name='us-east-1')
 s3.put_object(Bucket='bucket', Key=sys.argv[3], Body=open(sys.argv[2], 'rb').read())
 ";
 
+/// Runs the server with one request at a time: moto looks at a condition and writes in two steps. Arguments: the port.
+const ONE_BY_ONE: &str = "
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+served, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+def one(environ, start):
+    with turn:
+        return list(served(environ, start))
+run_simple('127.0.0.1', int(sys.argv[1]), one, threaded=True)
+";
+
 /// A bucket on a server that runs until it is dropped.
 pub struct Bucket {
     server: Server,
@@ -100,14 +112,7 @@ impl Bucket {
         let server = Server::start(what, |port| {
             let mut command = Command::new(&python);
             command
-                .args([
-                    "-m",
-                    "moto.server",
-                    "-H",
-                    "127.0.0.1",
-                    "-p",
-                    &port.to_string(),
-                ])
+                .args(["-c", ONE_BY_ONE, &port.to_string()])
                 .env("MOTO_S3_DEFAULT_MAX_KEYS", page.to_string())
                 .env_remove("INITIAL_NO_AUTH_ACTION_COUNT");
             command
@@ -149,6 +154,20 @@ impl Bucket {
         let mut command = alone(arguments);
         command.envs(self.environment());
         command
+    }
+
+    /// Runs a program of Python with `s3`, a client of the server, and `args`, the arguments; returns what it prints.
+    pub fn python(&self, program: &str, arguments: &[&str]) -> String {
+        let program = format!(
+            "import boto3, sys\nargs = sys.argv[2:]\n\
+             s3 = boto3.client('s3', endpoint_url=sys.argv[1], region_name='us-east-1')\n{program}"
+        );
+        let mut command = Command::new(&self.python);
+        command
+            .args(["-c", &program, &self.server.url("")])
+            .args(arguments)
+            .envs(self.environment());
+        run(&mut command).unwrap_or_else(|why| panic!("{program}: {why}"))
     }
 
     /// Writes over an object.

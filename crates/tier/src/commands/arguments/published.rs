@@ -34,6 +34,7 @@ pub struct Key {
     Exit status: 0 published; 2 something could not be done, and no version is visible.\n\n\
     Examples:\n  \
     cachewise tier publish /srv/model model@2026.11 --to /srv/store --key /etc/cachewise/publisher\n  \
+    cachewise tier publish /srv/model model@2026.11 --to s3://bucket/store --key /etc/cachewise/publisher\n  \
     cachewise mount model@latest /mnt --store /srv/store --trust publisher.pub"
 )]
 pub struct Publish {
@@ -43,7 +44,7 @@ pub struct Publish {
     /// Name of the tree and of the version.
     #[arg(value_name = "NAME@VERSION")]
     pub version: String,
-    /// Directory of the store; made if it is missing.
+    /// Store: a directory, made if it is missing, or s3://BUCKET/PREFIX, with endpoint and credentials in AWS_* variables.
     #[arg(long, value_name = "STORE")]
     pub to: PathBuf,
     /// File with the secret key; see `cachewise tier key`.
@@ -85,7 +86,7 @@ pub struct Diff {
     /// Second version.
     #[arg(value_name = "NAME@VERSION2")]
     pub other: String,
-    /// Directory of the store.
+    /// Store: a directory or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "STORE")]
     pub store: PathBuf,
     /// Public key to trust: a file, or its 64 hexadecimal digits [default: signatures are not verified].
@@ -102,14 +103,14 @@ pub struct Diff {
 #[derive(Debug, Args)]
 #[command(
     after_help = "gc removes all but the newest versions of each name, and the packs that no version left refers to. A mount of a removed \
-    version fails at its next read from the store. gc and publish on one machine exclude each other; --age protects what \
-    another machine is publishing.\n\n\
+    version fails at its next read from the store. gc and publish to a directory exclude each other on one machine; --age, \
+    which must be longer than a publication takes, protects what others are publishing.\n\n\
     Exit status: 0 done; 2 something could not be done.\n\n\
     Example:\n  \
     cachewise tier gc /srv/store --keep 5 --dry-run"
 )]
 pub struct Gc {
-    /// Directory of the store.
+    /// Store: a directory or s3://BUCKET/PREFIX.
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
     /// Versions to keep of each name.

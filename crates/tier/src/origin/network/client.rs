@@ -34,7 +34,7 @@ pub(in crate::origin) enum Want {
     Part(ByteRange),
 }
 
-/// A request to a server. Requests are idempotent, as the origin is never written to.
+/// A request to a server. It may be sent more than once: a caller that writes on a condition looks at what is there.
 #[derive(Clone, Debug)]
 pub(in crate::origin) struct Request {
     pub method: Method,

@@ -1,5 +1,6 @@
 //! [`S3`]: an origin that is a bucket of S3, or of a store that speaks its protocol.
 
+mod objects;
 mod service;
 mod set_up;
 mod tree;
@@ -21,6 +22,7 @@ use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use reqwest::StatusCode;
 
+pub(crate) use self::objects::{S3Objects, When};
 use self::service::Refused;
 use super::network::{NetworkOptions, ObjectState, OnNetwork, directory};
 use super::{Entry, Kind, Meta, Subtree, checked};
@@ -336,24 +338,17 @@ fn under<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Opti
     None
 }
 
-/// Maps an error of the store to an error of the origin.
-fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> Error {
+/// Maps an error of the store to one of the kernel's kinds.
+fn met(error: &object_store::Error) -> io::Error {
     let Some(refused) = under::<Refused>(error) else {
         // The transport's error says more than the client's.
-        let met = under::<io::Error>(error);
-        let (kind, said) = match met {
+        let (kind, said) = match under::<io::Error>(error) {
             Some(met) => (met.kind(), met.to_string()),
             None => (io::ErrorKind::Other, error.to_string()),
         };
-        return Error::of_origin(path, operation, io::Error::new(kind, said));
-    };
-    let changed = |what| Error::Changed {
-        path: path.to_owned(),
-        what,
+        return io::Error::new(kind, said);
     };
     let kind = match refused.status {
-        StatusCode::PRECONDITION_FAILED => return changed("it was written or replaced"),
-        StatusCode::RANGE_NOT_SATISFIABLE => return changed("it shrank"),
         StatusCode::NOT_FOUND => io::ErrorKind::NotFound,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
@@ -362,9 +357,18 @@ fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> 
         true => "; is AWS_REGION the bucket's?",
         false => "",
     };
-    Error::of_origin(
-        path,
-        operation,
-        io::Error::new(kind, format!("{refused}{next}")),
-    )
+    io::Error::new(kind, format!("{refused}{next}"))
+}
+
+/// Maps an error of the store to an error of the origin.
+fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> Error {
+    let changed = |what| Error::Changed {
+        path: path.to_owned(),
+        what,
+    };
+    match under::<Refused>(error).map(|refused| refused.status) {
+        Some(StatusCode::PRECONDITION_FAILED) => changed("it was written or replaced"),
+        Some(StatusCode::RANGE_NOT_SATISFIABLE) => changed("it shrank"),
+        _ => Error::of_origin(path, operation, met(error)),
+    }
 }

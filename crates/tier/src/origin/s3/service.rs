@@ -6,6 +6,7 @@ use std::io;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cachewise_units::ByteRange;
+use http_body_util::BodyExt;
 use object_store::ClientOptions;
 use object_store::client::{
     ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
@@ -50,6 +51,7 @@ impl HttpService for Service {
             HttpError::new(HttpErrorKind::Unknown, error)
         };
         let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
         let url = Url::parse(&parts.uri.to_string());
         let mut url = url.map_err(|error| wrong(&format!("not a URL: {error}")))?;
         // The signed query has %20 for a space, but the sent one has a plus, and some stores treat
@@ -74,8 +76,7 @@ impl HttpService for Service {
             method: parts.method,
             url,
             headers: parts.headers,
-            // Nothing is ever uploaded: what there is, is a short form.
-            body: body.as_bytes().cloned().unwrap_or_default(),
+            body,
             want,
         };
         let reply = self.client.send(&request).await.map_err(|error| {
