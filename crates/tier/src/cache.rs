@@ -20,6 +20,8 @@ use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
+use crate::origin_breaker::OriginBreaker;
+use crate::origin_limit::OriginLimit;
 use crate::policy::{EngineAnswer, Lease, Remote};
 use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
@@ -109,6 +111,8 @@ struct CacheInner {
     flights: Flights,
     reads: Bulkhead,
     looks: Bulkhead,
+    breaker: OriginBreaker,
+    limit: Arc<OriginLimit>,
     counters: Counters,
 }
 
@@ -131,10 +135,14 @@ impl BlockCache {
         };
         // Half of what a reader waits for, so that the next one has its error before it waits as long.
         let patience = settings.read_deadline / 2;
+        let breaker = OriginBreaker::new(&settings);
+        let limit = Arc::new(OriginLimit::new(settings.origin_reads));
         Ok(Self {
             inner: Arc::new(CacheInner {
-                reads: Bulkhead::for_reads(settings.origin_reads, patience),
-                looks: Bulkhead::for_looks(settings.origin_reads, patience),
+                reads: Bulkhead::for_reads(settings.origin_reads, patience, &breaker, &limit),
+                looks: Bulkhead::for_looks(settings.origin_reads, patience, &breaker),
+                breaker,
+                limit,
                 settings,
                 origin,
                 local: Box::new(local),
@@ -447,6 +455,8 @@ impl BlockCache {
         });
         let mut totals = inner.counters.totals();
         totals.dropped_disk_writes = inner.local.dropped();
+        inner.breaker.add_to(&mut totals);
+        totals.origin_limit = u64::try_from(inner.limit.get()).unwrap_or(u64::MAX);
         let mut nodes = Vec::new();
         if let Some(remote) = &inner.remote {
             remote.add_to(&mut totals);

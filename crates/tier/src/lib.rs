@@ -32,6 +32,7 @@
 //! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads; `turn`: one read of the origin by all machines.
 //! - `key`: [`BlockKey`]; `block`: a block and its check sum; `block_name`: its key and the hash that its bytes must have; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
+//! - `bulkhead`, `origin_breaker`, `origin_limit`: how many requests the origin gets, and which of them fail at once.
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
@@ -63,6 +64,8 @@ mod local;
 pub mod mount;
 mod named;
 mod origin;
+mod origin_breaker;
+mod origin_limit;
 mod policy;
 pub mod published;
 pub mod remote;

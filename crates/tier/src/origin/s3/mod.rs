@@ -22,7 +22,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use reqwest::StatusCode;
 
 use self::service::Refused;
-use super::network::{NetworkOptions, ObjectState, OnNetwork, directory};
+use super::network::{NetworkOptions, ObjectState, OnNetwork, directory, is_refusal};
 use super::{Entry, Kind, Meta, Subtree, checked};
 use crate::Error;
 
@@ -356,6 +356,7 @@ fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> 
         StatusCode::RANGE_NOT_SATISFIABLE => return changed("it shrank"),
         StatusCode::NOT_FOUND => io::ErrorKind::NotFound,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        _ if is_refusal(refused.status) => io::ErrorKind::InvalidInput,
         _ => io::ErrorKind::Other,
     };
     let next = match refused.status.is_redirection() {
