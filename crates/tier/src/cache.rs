@@ -16,6 +16,7 @@ use crate::block_name::BlockName;
 use crate::bulkhead::Bulkhead;
 use crate::counters::{Counters, Table, Tier};
 use crate::deadline;
+use crate::drops::DropMessages;
 use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
@@ -100,6 +101,17 @@ impl WeakCache {
     pub(crate) fn upgrade(&self) -> Option<BlockCache> {
         self.0.upgrade().map(|inner| BlockCache { inner })
     }
+}
+
+/// Blocks of a file that were forgotten.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forgotten {
+    /// In memory and on the disk.
+    pub blocks: u64,
+    /// In the engine, of those that it may have had.
+    pub engine_blocks: u64,
+    /// Blocks that the engine did not remove in time.
+    pub engine_failed: u64,
 }
 
 #[derive(Debug)]
@@ -491,6 +503,35 @@ impl BlockCache {
             fetched.map_err(|_| self.inner.late(&file.path, "the origin"))??;
         }
         Ok(())
+    }
+
+    /// Returns the messages about paths to forget; see [`DropMessages::open`].
+    pub(crate) fn drop_messages(&self) -> Result<Option<DropMessages>, Error> {
+        DropMessages::open(&self.inner.settings, self.inner.origin.identity())
+    }
+
+    /// Forgets the blocks of a file in this state, in memory and on the disk, and also in the engine if `in_engine`. Blocks
+    /// of a published file are verified by their hashes, and stay.
+    pub(crate) async fn forget(&self, file: &File, in_engine: bool) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        if file.meta.kind != Kind::File || file.meta.content.is_some() {
+            return forgotten;
+        }
+        let count = file.meta.size.div_ceil(self.inner.settings.block.0);
+        let keys = (0..count).map(|number| file.key.block(number));
+        for key in keys.clone() {
+            forgotten.blocks += u64::from(self.inner.local.remove(&key));
+        }
+        if let Some(remote) = self.inner.remote.as_ref().filter(|_| in_engine) {
+            let mut removed = stream::iter(keys)
+                .map(|key| async move { remote.remove(&key).await })
+                .buffer_unordered(BLOCKS_AT_ONCE);
+            while let Some(is_removed) = removed.next().await {
+                forgotten.engine_blocks += u64::from(is_removed);
+                forgotten.engine_failed += u64::from(!is_removed);
+            }
+        }
+        forgotten
     }
 
     /// Waits until what is on its way to the engine and to the local disk is there, or counted as dropped.

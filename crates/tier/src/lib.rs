@@ -36,6 +36,7 @@
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
+//! - `drops`: paths that all machines are to forget; `os_bytes`: paths from other machines.
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, for tests and experiments.
 //! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `setting_value`: values as
@@ -54,6 +55,7 @@ mod cache;
 mod counters;
 mod deadline;
 pub mod dev_cluster;
+mod drops;
 mod engine_key;
 mod error;
 mod flight;
@@ -66,6 +68,7 @@ mod named;
 mod origin;
 mod origin_breaker;
 mod origin_limit;
+mod os_bytes;
 mod policy;
 pub mod published;
 pub mod remote;
