@@ -10,6 +10,9 @@
 //! - A call that is *stuck*, for longer, counts against its object and its directory: further calls to them are refused at
 //!   once, until one is answered. A directory is refused only if it has answered nothing since the last call got stuck:
 //!   there may be a single hung object in it.
+//! - Calls to a part of the origin that answers nothing but errors are refused too, also those that wait for their turn:
+//!   see [`OriginBreaker`].
+//! - The number of reads under way follows the response times of the origin: see [`OriginLimit`].
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::origin_breaker::{OriginBreaker, OriginPass};
+use crate::origin_limit::{OriginLimit, OriginRead};
 use crate::{Error, ErrorKind};
 
 /// Stuck calls to one object from which on more of them are refused.
@@ -37,7 +42,10 @@ pub(crate) struct Bulkhead(Arc<BulkheadInner>);
 
 #[derive(Debug)]
 struct BulkheadInner {
+    breaker: OriginBreaker,
     calls: Arc<Semaphore>,
+    /// For reads alone: other calls take times of their own.
+    limit: Option<Arc<OriginLimit>>,
     /// Calls to one object and in one directory at a time.
     turns: [usize; 2],
     most_late: usize,
@@ -67,6 +75,8 @@ struct Compartment {
     /// Calls under way or waiting.
     users: usize,
     stuck: usize,
+    /// Number of answers while it had users.
+    answers: u64,
     /// Set by an answer, unset by a call that gets stuck.
     answered: bool,
 }
@@ -78,6 +88,7 @@ impl Compartments {
             turns: Arc::new(Semaphore::new(turns)),
             users: 0,
             stuck: 0,
+            answers: 0,
             answered: true,
         });
         compartment.users += 1;
@@ -94,7 +105,13 @@ impl Compartments {
     fn answered(&mut self, path: &Path) {
         if let Some(compartment) = self.0.get_mut(path) {
             compartment.answered = true;
+            compartment.answers += 1;
         }
+    }
+
+    fn answers(&self, path: &Path) -> u64 {
+        let compartment = self.0.get(path);
+        compartment.map_or(0, |compartment| compartment.answers)
     }
 
     fn leave(&mut self, path: &Path, is_stuck: bool) {
@@ -116,18 +133,31 @@ impl Compartments {
 
 impl Bulkhead {
     /// For looks: `calls` at a time, a quarter of them for one name.
-    pub(crate) fn for_looks(calls: usize, patience: Duration) -> Self {
-        Self::new(calls, calls.div_ceil(4), patience)
+    pub(crate) fn for_looks(calls: usize, patience: Duration, breaker: &OriginBreaker) -> Self {
+        Self::new(calls, calls.div_ceil(4), patience, breaker, None)
     }
 
     /// For reads: `calls` at a time, all of them of one file if need be.
-    pub(crate) fn for_reads(calls: usize, patience: Duration) -> Self {
-        Self::new(calls, calls, patience)
+    pub(crate) fn for_reads(
+        calls: usize,
+        patience: Duration,
+        breaker: &OriginBreaker,
+        limit: &Arc<OriginLimit>,
+    ) -> Self {
+        Self::new(calls, calls, patience, breaker, Some(limit))
     }
 
     /// `patience` is the time after which a call is stuck.
-    fn new(calls: usize, of_object: usize, patience: Duration) -> Self {
+    fn new(
+        calls: usize,
+        of_object: usize,
+        patience: Duration,
+        breaker: &OriginBreaker,
+        limit: Option<&Arc<OriginLimit>>,
+    ) -> Self {
         Self(Arc::new(BulkheadInner {
+            breaker: breaker.clone(),
+            limit: limit.map(Arc::clone),
             calls: Arc::new(Semaphore::new(calls)),
             turns: [of_object, calls.saturating_sub(calls.div_ceil(8)).max(1)],
             most_late: calls.saturating_mul(LATE),
@@ -147,23 +177,45 @@ impl Bulkhead {
         let died = || Error::Worker {
             path: path.to_owned(),
         };
-        let place = self.begin(path)?;
-        // In this order: a call that waits for its own turn has none of those that others wait for.
-        let mut turns = Vec::with_capacity(2);
-        for queue in place.queues.clone() {
-            turns.push(queue.acquire_owned().await.map_err(|_| died())?);
-        }
-        let room = Arc::clone(&self.0.calls).acquire_owned().await;
-        let room = room.map_err(|_| died())?;
+        let (place, pass) = self.begin(path)?;
+        let queues = place.queues.clone();
+        let permits = async {
+            // In this order: a call that waits for its own turn has none of those that others wait for.
+            let mut turns = Vec::with_capacity(2);
+            for queue in queues {
+                turns.push(queue.acquire_owned().await.ok()?);
+            }
+            let read = match &self.0.limit {
+                Some(limit) => Some(limit.begin().await?),
+                None => None,
+            };
+            let room = Arc::clone(&self.0.calls).acquire_owned().await.ok()?;
+            Some(Permits {
+                turns: Some(turns),
+                read,
+                room: Some(room),
+            })
+        };
+        let mut permits = std::pin::pin!(permits);
+        let permits = loop {
+            let opens = self.0.breaker.opens();
+            self.0.breaker.check_waiting(&pass)?;
+            tokio::select! {
+                biased;
+                permits = &mut permits => break permits.ok_or_else(died)?,
+                () = opens => {}
+            }
+        };
         // Earlier calls may have got stuck meanwhile.
         self.0.check(path)?;
-        let task = tokio::spawn(place.watch(call, turns, room));
+        let task = tokio::spawn(place.watch(call, permits, pass));
         task.await.unwrap_or_else(|_| Err(died()))
     }
 
     /// Notes a call that is about to wait for its turn.
-    fn begin(&self, path: &Path) -> Result<Place, Error> {
+    fn begin(&self, path: &Path) -> Result<(Place, OriginPass), Error> {
         self.0.check(path)?;
+        let pass = self.0.breaker.admit(path)?;
         let directory = directory_of(path).to_owned();
         let [of_object, in_directory] = self.0.turns;
         let mut table = self.0.table();
@@ -171,14 +223,15 @@ impl Bulkhead {
             table.objects.enter(path, of_object),
             table.directories.enter(&directory, in_directory),
         ];
-        Ok(Place {
+        let place = Place {
             bulkhead: Arc::clone(&self.0),
             queues,
             path: path.to_owned(),
             directory,
             is_late: false,
             is_stuck: false,
-        })
+        };
+        Ok((place, pass))
     }
 }
 
@@ -199,12 +252,23 @@ impl BulkheadInner {
         if of_object < OF_AN_OBJECT && of_directory < IN_A_DIRECTORY {
             return Ok(());
         }
-        Err(Error::Hangs {
-            path: path.to_owned(),
-            calls: of_object.max(of_directory),
-            longer_than: self.patience,
-        })
+        Err(self.hangs(path, of_object.max(of_directory)))
     }
+
+    fn hangs(&self, path: &Path, calls: usize) -> Error {
+        Error::Hangs {
+            path: path.to_owned(),
+            calls,
+            longer_than: self.patience,
+        }
+    }
+}
+
+/// What a call holds while it is under way; a late or stuck one gives it back.
+struct Permits {
+    turns: Option<Vec<OwnedSemaphorePermit>>,
+    read: Option<OriginRead>,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// One call, from before its turn to its end.
@@ -221,11 +285,12 @@ impl Place {
     async fn watch<T>(
         mut self,
         call: impl Future<Output = Result<T, Error>>,
-        turns: Vec<OwnedSemaphorePermit>,
-        room: OwnedSemaphorePermit,
+        mut permits: Permits,
+        mut pass: OriginPass,
     ) -> Result<T, Error> {
         let answers = self.bulkhead.answers.load(Ordering::Relaxed);
-        let (mut turns, mut room) = (Some(turns), Some(room));
+        let of_directory = self.answers_of_directory();
+        let begun = Instant::now();
         let mut call = std::pin::pin!(call);
         let mut steps = 0;
         let answer = loop {
@@ -233,14 +298,19 @@ impl Place {
                 Ok(answer) => break answer,
                 Err(_) => steps += 1,
             }
-            if room.is_some() && self.makes_room(answers) {
-                room = None;
+            // A directory that hangs says nothing about the load of the origin, and reads of others are not to wait for it.
+            if permits.read.is_some() && self.answers_of_directory() == of_directory {
+                permits.read = None;
+            }
+            if permits.room.is_some() && self.makes_room(answers) {
+                permits.room = None;
             }
             if steps >= LATE_AFTER && !self.is_stuck {
                 self.gets_stuck();
-                turns = None;
+                pass.is_stuck(&self.bulkhead.hangs(&self.path, 1));
+                permits.turns = None;
             }
-            if room.is_none() && turns.is_none() {
+            if permits.room.is_none() && permits.turns.is_none() {
                 break call.await;
             }
         };
@@ -248,7 +318,17 @@ impl Place {
         if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Deadline) {
             self.answered();
         }
+        if let Some(limit) = &self.bulkhead.limit
+            && answer.is_ok()
+        {
+            limit.took(begun.elapsed());
+        }
+        pass.ended(answer.as_ref().err());
         answer
+    }
+
+    fn answers_of_directory(&self) -> u64 {
+        self.bulkhead.table().directories.answers(&self.directory)
     }
 
     /// Returns whether another call may begin in the place of this one, which is late. `answers` is the number at its begin.
@@ -275,9 +355,6 @@ impl Place {
     /// Notes that the origin answers, be it with an error.
     fn answered(&self) {
         self.bulkhead.answers.fetch_add(1, Ordering::Relaxed);
-        if self.bulkhead.troubled.load(Ordering::Relaxed) == 0 {
-            return;
-        }
         let mut table = self.bulkhead.table();
         table.objects.answered(&self.path);
         table.directories.answered(&self.directory);
@@ -305,8 +382,18 @@ fn directory_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
 
     const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Looks without a breaker: calls that hang are to be dealt with here alone.
+    fn looks() -> Bulkhead {
+        let settings = Settings {
+            origin_breaker: Duration::ZERO,
+            ..Settings::default()
+        };
+        Bulkhead::for_looks(8, PATIENCE, &OriginBreaker::new(&settings))
+    }
 
     async fn hang(bulkhead: Bulkhead, path: &'static str) -> Result<(), Error> {
         bulkhead.run(Path::new(path), std::future::pending()).await
@@ -318,7 +405,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_directory_that_hangs_costs_only_its_own_readers() {
-        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let bulkhead = looks();
         let names = ["hung/0", "hung/1", "hung/2", "hung/3", "hung/4", "hung/5"];
         // More than may be under way.
         for name in names.into_iter().cycle().take(20) {
@@ -342,7 +429,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_object_that_hangs_costs_no_other_of_its_directory() {
-        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let bulkhead = looks();
         for _ in 0..6 {
             tokio::spawn(hang(bulkhead.clone(), "mounted"));
         }
@@ -362,7 +449,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_answers_again_is_called_again() {
-        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let bulkhead = looks();
         let (end, _) = tokio::sync::broadcast::channel::<()>(1);
         for number in 0..8 {
             let (bulkhead, mut over) = (bulkhead.clone(), end.subscribe());
@@ -389,7 +476,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_origin_that_hangs_as_a_whole_gets_no_more_calls_than_allowed() {
-        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let bulkhead = looks();
         for number in 0..200 {
             let bulkhead = bulkhead.clone();
             tokio::spawn(async move {
@@ -409,7 +496,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn directories_that_hang_one_after_the_other_leave_room_for_one_that_answers() {
-        let bulkhead = Bulkhead::for_looks(8, PATIENCE);
+        let bulkhead = looks();
         for number in 0..100 {
             // Each takes all that one directory may have.
             if number % 10 == 0 {

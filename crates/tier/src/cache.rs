@@ -16,10 +16,13 @@ use crate::block_name::BlockName;
 use crate::bulkhead::Bulkhead;
 use crate::counters::{Counters, Table, Tier};
 use crate::deadline;
+use crate::drops::DropMessages;
 use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
+use crate::origin_breaker::OriginBreaker;
+use crate::origin_limit::OriginLimit;
 use crate::policy::{EngineAnswer, Lease, Remote};
 use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
@@ -100,6 +103,17 @@ impl WeakCache {
     }
 }
 
+/// Blocks of a file that were forgotten.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forgotten {
+    /// In memory and on the disk.
+    pub blocks: u64,
+    /// In the engine, of those that it may have had.
+    pub engine_blocks: u64,
+    /// Blocks that the engine did not remove in time.
+    pub engine_failed: u64,
+}
+
 #[derive(Debug)]
 struct CacheInner {
     settings: Settings,
@@ -109,6 +123,8 @@ struct CacheInner {
     flights: Flights,
     reads: Bulkhead,
     looks: Bulkhead,
+    breaker: OriginBreaker,
+    limit: Arc<OriginLimit>,
     counters: Counters,
 }
 
@@ -131,10 +147,14 @@ impl BlockCache {
         };
         // Half of what a reader waits for, so that the next one has its error before it waits as long.
         let patience = settings.read_deadline / 2;
+        let breaker = OriginBreaker::new(&settings);
+        let limit = Arc::new(OriginLimit::new(settings.origin_reads));
         Ok(Self {
             inner: Arc::new(CacheInner {
-                reads: Bulkhead::for_reads(settings.origin_reads, patience),
-                looks: Bulkhead::for_looks(settings.origin_reads, patience),
+                reads: Bulkhead::for_reads(settings.origin_reads, patience, &breaker, &limit),
+                looks: Bulkhead::for_looks(settings.origin_reads, patience, &breaker),
+                breaker,
+                limit,
                 settings,
                 origin,
                 local: Box::new(local),
@@ -447,6 +467,8 @@ impl BlockCache {
         });
         let mut totals = inner.counters.totals();
         totals.dropped_disk_writes = inner.local.dropped();
+        inner.breaker.add_to(&mut totals);
+        totals.origin_limit = u64::try_from(inner.limit.get()).unwrap_or(u64::MAX);
         let mut nodes = Vec::new();
         if let Some(remote) = &inner.remote {
             remote.add_to(&mut totals);
@@ -481,6 +503,35 @@ impl BlockCache {
             fetched.map_err(|_| self.inner.late(&file.path, "the origin"))??;
         }
         Ok(())
+    }
+
+    /// Returns the messages about paths to forget; see [`DropMessages::open`].
+    pub(crate) fn drop_messages(&self) -> Result<Option<DropMessages>, Error> {
+        DropMessages::open(&self.inner.settings, self.inner.origin.identity())
+    }
+
+    /// Forgets the blocks of a file in this state, in memory and on the disk, and also in the engine if `in_engine`. Blocks
+    /// of a published file are verified by their hashes, and stay.
+    pub(crate) async fn forget(&self, file: &File, in_engine: bool) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        if file.meta.kind != Kind::File || file.meta.content.is_some() {
+            return forgotten;
+        }
+        let count = file.meta.size.div_ceil(self.inner.settings.block.0);
+        let keys = (0..count).map(|number| file.key.block(number));
+        for key in keys.clone() {
+            forgotten.blocks += u64::from(self.inner.local.remove(&key));
+        }
+        if let Some(remote) = self.inner.remote.as_ref().filter(|_| in_engine) {
+            let mut removed = stream::iter(keys)
+                .map(|key| async move { remote.remove(&key).await })
+                .buffer_unordered(BLOCKS_AT_ONCE);
+            while let Some(is_removed) = removed.next().await {
+                forgotten.engine_blocks += u64::from(is_removed);
+                forgotten.engine_failed += u64::from(!is_removed);
+            }
+        }
+        forgotten
     }
 
     /// Waits until what is on its way to the engine and to the local disk is there, or counted as dropped.

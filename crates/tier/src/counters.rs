@@ -128,7 +128,7 @@ pub struct NodeRow {
     pub latency: Option<Latency>,
 }
 
-/// The counters over all tiers. All but the two times at the end are monotonic. Serialized names
+/// The counters over all tiers. All but the last three are monotonic. Serialized names
 /// are those of `tier stat --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -178,6 +178,18 @@ pub struct Totals {
     /// Waits that ended without the block, so that the origin was read.
     #[serde(rename = "lease_waits_in_vain_total", default)]
     pub lease_waits_in_vain: u64,
+    /// Number of times that an object, a directory or the whole origin was found to answer nothing but errors.
+    #[serde(rename = "origin_breaker_opened_total", default)]
+    pub origin_breaker_opened: u64,
+    /// Requests to the origin that failed at once for that.
+    #[serde(rename = "origin_refused_total", default)]
+    pub origin_refused: u64,
+    /// Requests that tested whether it answers again.
+    #[serde(rename = "origin_probes_total", default)]
+    pub origin_probes: u64,
+    /// Present maximum of concurrent reads of the origin, by its response times.
+    #[serde(rename = "origin_limit_reads", default)]
+    pub origin_limit: u64,
     /// Present delay before a hedged request; `None` is never.
     pub hedge_after_seconds: Option<f64>,
     /// Present deadline for the first byte from a node; `None` without an engine.

@@ -115,6 +115,26 @@ pub enum Error {
         longer_than: Duration,
     },
 
+    /// A part of the origin has answered nothing but errors for some time, so the request was not sent.
+    #[error(
+        "{}: not sent, as the origin has answered none of {failures} requests to {} for {:.1} s (last: {last}); {}",
+        named(path), escaped(&dotted(scope)), since.as_secs_f64(), again_after(*again)
+    )]
+    Unanswered {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// The object or directory that answers nothing.
+        scope: PathBuf,
+        /// Requests to it that failed in a row.
+        failures: u32,
+        /// Time without an answer from it.
+        since: Duration,
+        /// Time until the next request is sent; 0 while one is under way.
+        again: Duration,
+        /// The failure of the last request.
+        last: Box<Error>,
+    },
+
     /// The origin failed.
     #[error("{}: {operation} at the origin: {source}", named(path))]
     Origin {
@@ -223,12 +243,35 @@ impl Error {
             Self::Changed { .. } => ErrorKind::Changed,
             Self::NotListed { .. } => ErrorKind::Unsupported,
             Self::Deadline { .. } | Self::Hangs { .. } => ErrorKind::Deadline,
+            Self::Unanswered { last, .. } => last.kind(),
             Self::Locked { .. } => ErrorKind::Busy,
             Self::Origin { .. }
             | Self::Directory { .. }
             | Self::Engine { .. }
             | Self::Published { .. }
             | Self::Worker { .. } => ErrorKind::Failed,
+        }
+    }
+
+    /// Returns whether the origin gave no answer: it cannot be reached, does not answer in time, or reports a failure of
+    /// its own. "Not found", "access denied" and a refused request are answers.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Deadline { .. } | Self::Hangs { .. } => true,
+            Self::Origin { source, .. } => {
+                !matches!(
+                    source.kind(),
+                    io::ErrorKind::InvalidFilename
+                        | io::ErrorKind::InvalidInput
+                        | io::ErrorKind::InvalidData
+                        | io::ErrorKind::NotADirectory
+                        | io::ErrorKind::IsADirectory
+                        | io::ErrorKind::StaleNetworkFileHandle
+                        | io::ErrorKind::Unsupported
+                ) && source.raw_os_error() != Some(rustix::io::Errno::LOOP.raw_os_error())
+            }
+            _ => false,
         }
     }
 
@@ -255,6 +298,20 @@ fn named(path: &Path) -> String {
     match path.as_os_str().is_empty() {
         true => ".".to_owned(),
         false => escaped(path).to_string(),
+    }
+}
+
+fn dotted(path: &Path) -> PathBuf {
+    match path.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => path.to_owned(),
+    }
+}
+
+fn again_after(time: Duration) -> String {
+    match time.is_zero() {
+        true => "one request tests now whether it answers again".to_owned(),
+        false => format!("the next request is sent in {} ms", time.as_millis().max(1)),
     }
 }
 

@@ -62,6 +62,21 @@ impl BlockKey {
         ObjectKey(*hasher.finalize().as_bytes())
     }
 
+    /// Makes the key of something else than a block: of a purpose and its parts.
+    pub(crate) fn named(purpose: &str, parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in std::iter::once(purpose.as_bytes()).chain(parts.iter().copied()) {
+            // Lossless: no slice is longer.
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let mut key = [0; 16];
+        for (to, from) in key.iter_mut().zip(hasher.finalize().as_bytes()) {
+            *to = *from;
+        }
+        Self(key)
+    }
+
     /// Returns its 16 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {

@@ -32,9 +32,11 @@
 //! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads; `turn`: one read of the origin by all machines.
 //! - `key`: [`BlockKey`]; `block`: a block and its check sum; `block_name`: its key and the hash that its bytes must have; `engine_key`: [`EngineKey`]; `seal`: plain and sealed blocks in an engine.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
+//! - `bulkhead`, `origin_breaker`, `origin_limit`: how many requests the origin gets, and which of them fail at once.
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
+//! - `drops`: paths that all machines are to forget; `os_bytes`: paths from other machines.
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, for tests and experiments.
 //! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `setting_value`: values as
@@ -53,6 +55,7 @@ mod cache;
 mod counters;
 mod deadline;
 pub mod dev_cluster;
+mod drops;
 mod engine_key;
 mod error;
 mod flight;
@@ -63,6 +66,9 @@ mod local;
 pub mod mount;
 mod named;
 mod origin;
+mod origin_breaker;
+mod origin_limit;
+mod os_bytes;
 mod policy;
 pub mod published;
 pub mod remote;

@@ -126,8 +126,12 @@ settings! {
         lease: Duration = Duration::from_secs(1), "TIME|never";
         /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
-        /// Maximum concurrent reads of the origin; further reads wait
+        /// Maximum concurrent reads of the origin; further reads wait. Fewer are sent while its response times grow with
+        /// their number
         origin_reads: usize = 32, "NUMBER";
+        /// Time for which an object or directory of the origin must have answered nothing but errors, or nothing, before
+        /// further requests to it fail at once; then single requests test whether it answers again
+        origin_breaker: Duration = Duration::from_secs(1), "TIME|never";
         /// Time limit for each read; a read that exceeds it fails
         read_deadline: Duration = Duration::from_secs(10), "TIME";
     } also {
@@ -153,7 +157,7 @@ settings! {
         breaker_misses: u32 = 3;
         /// See [`Self::breaker_misses`].
         breaker_window: Duration = Duration::from_secs(1);
-        /// Time for which a breaker opens first; each probe that fails doubles it.
+        /// Time for which a breaker of a node or of the origin opens first; each probe that fails doubles it.
         breaker_open: Duration = Duration::from_millis(500);
         /// Longest time for which a breaker opens.
         breaker_open_max: Duration = Duration::from_secs(5);

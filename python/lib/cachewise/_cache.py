@@ -67,6 +67,7 @@ class BlockCache:
         lease: Time | None = None,
         in_flight: Size | None = None,
         origin_reads: int | None = None,
+        origin_breaker: Time | None = None,
         read_deadline: Time | None = None,
     ) -> None:
         given = locals()

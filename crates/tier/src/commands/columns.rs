@@ -221,3 +221,39 @@ pub const COLLECTED: [SheetColumn; 6] = [
     SheetColumn::new("kept_packs", "PACKS-KEPT", true, "Packs that are left"),
     SheetColumn::new("kept_bytes", "KEPT-BYTES", true, "Their bytes"),
 ];
+
+/// `drop`: a row for each mount that has dropped a path itself.
+pub const DROPPED: [SheetColumn; 7] = [
+    SheetColumn::new("path", "PATH", false, "Path, relative to the origin"),
+    SheetColumn::new("mount", "MOUNT", false, "Mount point"),
+    SheetColumn::new(
+        "dropped_names",
+        "NAMES",
+        true,
+        "Names that the kernel has to look up again",
+    ),
+    SheetColumn::new(
+        "dropped_blocks",
+        "BLOCKS",
+        true,
+        "Blocks removed from memory and disk of the mount",
+    ),
+    SheetColumn::new(
+        "engine_blocks",
+        "ENGINE-BLOCKS",
+        true,
+        "Blocks removed from the engine",
+    ),
+    SheetColumn::new(
+        "engine_failed_blocks",
+        "ENGINE-FAILED",
+        true,
+        "Blocks that the engine did not remove in time",
+    ),
+    SheetColumn::new(
+        "is_told",
+        "TOLD",
+        false,
+        "Whether the mounts on other machines were told",
+    ),
+];

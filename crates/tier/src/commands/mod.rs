@@ -5,6 +5,7 @@
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file;
 //!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `stat_periods`: those of each period; `totals`: counters over all tiers
+//! - `drop`: paths that are forgotten on all machines
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `published`: versions of a directory: publishing, comparing, removing, and mounting them
 //! - `dev_cluster`: cache servers for tests
@@ -14,6 +15,7 @@ mod background;
 mod cache;
 mod columns;
 mod dev_cluster;
+mod drop;
 mod files;
 mod get;
 mod listed;
@@ -54,6 +56,7 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
         }
         Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify, None),
         Command::Stat(arguments) => stat::stat(arguments),
+        Command::Drop(arguments) => drop::drop_paths(arguments),
         Command::Key(arguments) => published::key(arguments),
         Command::Publish(arguments) => published::publish(arguments),
         Command::Diff(arguments) => published::diff(arguments),
@@ -67,13 +70,14 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
 }
 
 /// The columns of each command's rows, for the list of all columns.
-const SHEETS: [(&str, &[SheetColumn]); 7] = [
+const SHEETS: [(&str, &[SheetColumn]); 8] = [
     ("tier put, warm, verify", &columns::FILES),
     ("tier stat", &columns::STAT),
     ("tier stat, over all tiers", &totals::COLUMNS),
     ("tier dev-cluster", &columns::DEV_CLUSTER),
     ("tier publish", &columns::PUBLISHED),
     ("tier diff", &columns::DIFFERENCES),
+    ("tier drop", &columns::DROPPED),
     ("tier gc", &columns::COLLECTED),
 ];
 

@@ -9,7 +9,7 @@ use cachewise_view::{Sheet, SheetCell, SheetColumn};
 use serde_json::Value as Json;
 
 /// The columns of the totals. The text format shows the nonzero ones as sentences.
-pub const COLUMNS: [SheetColumn; 17] = [
+pub const COLUMNS: [SheetColumn; 21] = [
     column("reads_total", "Requested reads"),
     column("failed_reads_total", "Reads that failed"),
     column("read_bytes_total", "Bytes that reads returned"),
@@ -56,6 +56,22 @@ pub const COLUMNS: [SheetColumn; 17] = [
         "Waits for another machine that ended without the block",
     ),
     column(
+        "origin_breaker_opened_total",
+        "Times that a part of the origin was found to answer nothing but errors",
+    ),
+    column(
+        "origin_refused_total",
+        "Requests to the origin that failed at once, as it answers nothing but errors",
+    ),
+    column(
+        "origin_probes_total",
+        "Requests that tested whether the origin answers again",
+    ),
+    column(
+        "origin_limit_reads",
+        "Present maximum of concurrent reads of the origin",
+    ),
+    column(
         "hedge_after_seconds",
         "Present delay before a hedged request",
     ),
@@ -92,6 +108,10 @@ pub fn sheet(totals: &Totals) -> Sheet {
         number(totals.leases),
         number(totals.lease_waits),
         number(totals.lease_waits_in_vain),
+        number(totals.origin_breaker_opened),
+        number(totals.origin_refused),
+        number(totals.origin_probes),
+        number(totals.origin_limit),
         SheetCell::or_missing(totals.hedge_after_seconds, NEVER, seconds),
         SheetCell::or_missing(totals.deadline_seconds, NO_ENGINE, seconds),
     ]);

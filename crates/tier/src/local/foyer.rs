@@ -312,6 +312,13 @@ impl LocalTier for Foyer {
         }
     }
 
+    fn remove(&self, key: &BlockKey) -> bool {
+        let had = self.cache.memory().contains(key)
+            || self.on_disk.is_some() && self.cache.storage().may_contains(key);
+        self.cache.remove(key);
+        had
+    }
+
     fn dropped(&self) -> u64 {
         self.drops.get()
     }

@@ -35,6 +35,9 @@ pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
     /// disk is counted in [`Self::dropped`].
     fn keep(&self, key: BlockKey, block: Block);
 
+    /// Forgets a block, in memory and on the disk. Returns whether memory or the disk may have had it.
+    fn remove(&self, key: &BlockKey) -> bool;
+
     /// Returns how many blocks were not written to the disk.
     fn dropped(&self) -> u64;
 

@@ -20,6 +20,10 @@ pub enum MountError {
         source: io::Error,
     },
 
+    /// The settings of the engine cannot be used.
+    #[error(transparent)]
+    Cache(#[from] crate::Error),
+
     /// The path is not a directory.
     #[error("{}: not a directory; name an empty one", escaped(path))]
     NotADirectory {

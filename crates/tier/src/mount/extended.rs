@@ -29,7 +29,7 @@ fn object(inode: &Inode) -> Option<File> {
             let known = known.lock().unwrap_or_else(PoisonError::into_inner);
             Some(known.file.clone())
         }
-        Content::Own { .. } => None,
+        Content::Own { .. } | Content::Drop { .. } => None,
     }
 }
 

@@ -107,9 +107,20 @@ impl fuser::Filesystem for Filesystem {
         Ok(())
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let begun = Instant::now();
         let shared = &self.0;
+        if let Some(path) = shared.dropped_by(parent.0, name) {
+            if !shared.may_drop(request.uid()) {
+                return reply.error(Errno::EACCES);
+            }
+            return self.answer(|shared| async move {
+                let report = shared.drop_everywhere(&path).await;
+                let report = serde_json::to_vec_pretty(&report).unwrap_or_default();
+                let inode = shared.inodes.own(Bytes::from(report), false);
+                reply.entry(&Duration::ZERO, &shared.attributes(&inode), GENERATION);
+            });
+        }
         if let Some(inode) = shared.own(parent.0, name) {
             // The report of the next moment is another one.
             reply.entry(&Duration::ZERO, &shared.attributes(&inode), GENERATION);
@@ -126,7 +137,7 @@ impl fuser::Filesystem for Filesystem {
             return;
         };
         let path = directory.join(name);
-        if let Some((inode, left)) = shared.inodes.again(&path, shared.revalidate) {
+        if let Some((inode, left)) = shared.again(&path) {
             done(shared, false);
             reply.entry(&left, &shared.attributes(&inode), GENERATION);
             return;
@@ -138,7 +149,7 @@ impl fuser::Filesystem for Filesystem {
             }
             Some(KnownName::Missing(left)) => {
                 done(shared, false);
-                return missing(shared, left, reply);
+                return missing(shared, &path, left, reply);
             }
             None => {}
         }
@@ -149,7 +160,7 @@ impl fuser::Filesystem for Filesystem {
             match found {
                 Ok(found) => entry(&shared, found, reply),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    missing(&shared, shared.missing, reply);
+                    missing(&shared, &path, shared.missing, reply);
                 }
                 Err(error) => reply.error(errno(&error)),
             }
@@ -171,10 +182,13 @@ impl fuser::Filesystem for Filesystem {
         let shared = &self.0;
         let inode = shared.inodes.get(number.0);
         let good_for = inode.as_ref().and_then(|inode| match &inode.content {
-            Content::File(_) | Content::Own { .. } => Some(shared.revalidate),
+            Content::File(_) | Content::Own { .. } | Content::Drop { .. } => {
+                Some(shared.revalidate)
+            }
             Content::Directory { known, .. } => {
                 let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                shared.revalidate.checked_sub(known.looked.elapsed())
+                let left = shared.revalidate.checked_sub(known.looked.elapsed());
+                left.filter(|_| !known.is_dropped)
             }
         });
         let done = move |shared: &MountShared, is_error| {
@@ -364,7 +378,7 @@ impl fuser::Filesystem for Filesystem {
                     reply.data(part(bytes, offset, size));
                     return;
                 }
-                Content::Directory { .. } => {
+                Content::Directory { .. } | Content::Drop { .. } => {
                     done(&shared, true);
                     reply.error(Errno::EISDIR);
                     return;
@@ -417,6 +431,10 @@ impl fuser::Filesystem for Filesystem {
                     let name = REPORT.rsplit('/').next().unwrap_or(REPORT);
                     let entry = Entry::new(name, Kind::File);
                     self.0.lists().insert(handle, Arc::new(vec![entry]));
+                    reply.opened(FileHandle(handle), FopenFlags::empty());
+                }
+                Some(Content::Drop { .. }) => {
+                    self.0.lists().insert(handle, Arc::default());
                     reply.opened(FileHandle(handle), FopenFlags::empty());
                 }
                 _ => {
@@ -576,7 +594,11 @@ fn entry(shared: &MountShared, found: FoundName, reply: ReplyEntry) {
 }
 
 /// Answers that there is no object of that name, for a time.
-fn missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
+fn missing(shared: &MountShared, path: &Path, good_for: Duration, reply: ReplyEntry) {
+    let good_for = match shared.drops.notes_missing(path, &shared.inodes.root()) {
+        true => good_for,
+        false => Duration::ZERO,
+    };
     // An entry without a number says so.
     let none = FileAttr {
         ino: INodeNo(0),

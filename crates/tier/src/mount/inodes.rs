@@ -46,6 +46,8 @@ pub(super) enum Content {
     },
     /// Objects of the mount itself: the report and its directory.
     Own { bytes: Bytes, is_directory: bool },
+    /// A directory of the mount itself, in which lookups drop a path of the origin.
+    Drop { path: PathBuf },
 }
 
 /// Cached facts about a directory, with their age.
@@ -53,6 +55,17 @@ pub(super) enum Content {
 pub(super) struct KnownDirectory {
     pub file: File,
     pub looked: Instant,
+    /// Whether it was dropped since.
+    pub is_dropped: bool,
+}
+
+/// A path that the kernel knows.
+#[derive(Debug)]
+pub(super) struct KnownPath {
+    pub path: PathBuf,
+    pub number: u64,
+    /// The file, in the state that this number stands for.
+    pub file: Option<File>,
 }
 
 #[derive(Debug)]
@@ -131,6 +144,7 @@ impl Inodes {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     known.file = file.clone();
                     known.looked = at;
+                    known.is_dropped = false;
                     true
                 }
                 _ => false,
@@ -148,7 +162,11 @@ impl Inodes {
                 false => Content::File(file),
                 true => Content::Directory {
                     path: file.path().to_owned(),
-                    known: Mutex::new(KnownDirectory { file, looked: at }),
+                    known: Mutex::new(KnownDirectory {
+                        file,
+                        looked: at,
+                        is_dropped: false,
+                    }),
                 },
             };
             let number = match path == state.root {
@@ -182,11 +200,53 @@ impl Inodes {
         state.hold(number, content)
     }
 
+    /// Makes an inode for a directory in which lookups drop a path, with one lookup.
+    pub(super) fn dropping(&self, path: PathBuf) -> Arc<Inode> {
+        let mut state = self.state();
+        let number = state.number();
+        state.hold(number, Content::Drop { path })
+    }
+
+    /// Marks the directories at a path and below it as dropped, so that their attributes are asked anew. Returns what the kernel
+    /// knows there.
+    pub(super) fn drop_below(&self, top: &Path) -> Vec<KnownPath> {
+        let state = self.state();
+        let mut known = Vec::new();
+        for (number, held) in &state.held {
+            let (paths, file) = match &held.inode.content {
+                Content::File(file) => (held.paths.clone(), Some(file.clone())),
+                Content::Directory { path, known } => {
+                    if path.starts_with(top) {
+                        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                        known.is_dropped = true;
+                    }
+                    (vec![path.clone()], None)
+                }
+                Content::Own { .. } | Content::Drop { .. } => continue,
+            };
+            let below = paths.into_iter().filter(|path| path.starts_with(top));
+            known.extend(below.map(|path| KnownPath {
+                path,
+                number: *number,
+                file: file.clone(),
+            }));
+        }
+        known
+    }
+
     /// Returns the newest state of a path and its remaining validity, if the origin was asked
-    /// within `good_for`. Counts one lookup.
-    pub(super) fn again(&self, path: &Path, good_for: Duration) -> Option<(Arc<Inode>, Duration)> {
+    /// within `good_for`, and the path was not dropped since. Counts one lookup.
+    pub(super) fn again(
+        &self,
+        path: &Path,
+        good_for: Duration,
+        is_dropped: impl FnOnce(Instant) -> bool,
+    ) -> Option<(Arc<Inode>, Duration)> {
         let mut state = self.state();
         let (number, asked) = *state.newest.get(path)?;
+        if is_dropped(asked) {
+            return None;
+        }
         let left = good_for.checked_sub(asked.elapsed())?;
         let held = state.held.get_mut(&number)?;
         held.lookups = held.lookups.saturating_add(1);
@@ -350,14 +410,20 @@ mod tests {
         inodes.forget(one, 1);
         assert!(inodes.get(one).is_none(), "given back twice");
         let hour = Duration::from_secs(3600);
-        let (again, left) = inodes.again(name, hour).expect("it is known");
+        let (again, left) = inodes.again(name, hour, |_| false).expect("it is known");
         assert_eq!(again.number, another, "the newest");
         assert!(left <= hour, "{left:?}");
-        assert!(inodes.again(name, Duration::ZERO).is_none(), "never good");
+        assert!(
+            inodes.again(name, Duration::ZERO, |_| false).is_none(),
+            "never good"
+        );
         assert!(!inodes.outdated(name, one), "of an old state");
-        assert!(inodes.again(name, hour).is_some(), "which is no news");
+        assert!(
+            inodes.again(name, hour, |_| false).is_some(),
+            "which is no news"
+        );
         assert!(inodes.outdated(name, another), "of the newest");
-        assert!(inodes.again(name, hour).is_none(), "asked again");
+        assert!(inodes.again(name, hour, |_| false).is_none(), "asked again");
         inodes.forget(another, 3);
         assert_eq!(inodes.len(), 0, "nothing is kept of what nobody holds");
 
@@ -374,7 +440,7 @@ mod tests {
         assert_eq!(numbers, [77, 77], "the origin's, of both names");
         inodes.outdated(names[0].path(), 77);
         assert!(
-            inodes.again(names[1].path(), hour).is_none(),
+            inodes.again(names[1].path(), hour, |_| false).is_none(),
             "outdated too"
         );
         let mut meta = names[0].meta().clone();
@@ -393,6 +459,9 @@ mod tests {
             first,
             "the next write may look the same"
         );
-        assert!(inodes.again(name, hour).is_none(), "not even for a moment");
+        assert!(
+            inodes.again(name, hour, |_| false).is_none(),
+            "not even for a moment"
+        );
     }
 }

@@ -81,7 +81,8 @@ impl MountShared {
 
     /// Returns the inode of an object that was found, with one lookup more, and for how long it may be taken for granted.
     pub(super) fn hold(&self, found: FoundName) -> (Arc<Inode>, Duration) {
-        let good_for = match settled(found.file.meta()) {
+        let is_dropped = self.names.is_dropped(found.file.path(), found.at);
+        let good_for = match settled(found.file.meta()) && !is_dropped {
             true => self.revalidate.saturating_sub(found.at.elapsed()),
             false => Duration::ZERO,
         };
@@ -89,12 +90,18 @@ impl MountShared {
         (inode, good_for)
     }
 
+    /// Returns the inode of a name that was asked for lately, with one lookup more.
+    pub(super) fn again(&self, path: &Path) -> Option<(Arc<Inode>, Duration)> {
+        let is_dropped = |asked| self.names.is_dropped(path, asked);
+        self.inodes.again(path, self.revalidate, is_dropped)
+    }
+
     /// Looks a name of a list up, with one lookup more.
     ///
     /// # Errors
     /// The errors of [`find`](Self::find).
     pub(super) async fn look_up(&self, path: &Path) -> Result<(Arc<Inode>, Duration), Error> {
-        if let Some(known) = self.inodes.again(path, self.revalidate) {
+        if let Some(known) = self.again(path) {
             return Ok(known);
         }
         let found = match self.known(path) {

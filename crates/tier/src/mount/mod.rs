@@ -22,10 +22,12 @@
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
+//! - `dropping`: [`DropReport`], paths that are forgotten here and on all machines
 //! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
 //! - `error`: [`MountError`]
 
 mod attributes;
+mod dropping;
 mod error;
 mod extended;
 mod filesystem;
@@ -51,9 +53,10 @@ use crate::{BlockCache, Error};
 use filesystem::Filesystem;
 use shared::MountShared;
 
+pub use dropping::{DropReport, drop_file};
 pub use error::MountError;
 pub use operations::{Operation, OperationRow};
-pub use point::left_behind;
+pub use point::{beside, left_behind};
 pub use report::{MountReport, REPORT};
 
 /// A mounted origin; unmounted when this is dropped.
@@ -85,6 +88,7 @@ impl Mount {
     ) -> Result<Self, MountError> {
         let directory = point::prepare(directory)?;
         point::device()?;
+        let messages = cache.drop_messages().map_err(MountError::Cache)?;
         let shared = Arc::new(MountShared::new(cache, runtime, &directory, options));
         let session = Session::new(
             Filesystem::new(Arc::clone(&shared)),
@@ -97,6 +101,11 @@ impl Mount {
         })
         .map_err(|source| MountError::mount(&directory, source))?;
         shared.begin();
+        if let Some(messages) = messages {
+            let messages = Arc::new(messages);
+            shared.listen(&messages);
+            let _ = shared.drops.messages.set(messages);
+        }
         Ok(Self {
             session: Some(session),
             directory,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use cachewise_units::Bytes;
@@ -15,6 +15,9 @@ use tokio::sync::OnceCell;
 
 use crate::origin::Subtree;
 use crate::{Entry, Error, Meta, Version};
+
+/// Maximum paths whose dropping is remembered; beyond it all names are forgotten.
+const MOST_DROPPED: usize = 1_024;
 
 /// The answer to a request for a subtree: the list of its directory, if the origin has such lists.
 pub(super) type TreeAnswer = Result<Option<Arc<Listed>>, Error>;
@@ -78,6 +81,8 @@ type Key = (PathBuf, bool);
 pub(super) struct Names {
     known: Cache<Key, Known>,
     flights: Mutex<HashMap<PathBuf, TreeFlight>>,
+    /// Paths that were dropped, and when: what was known of them before is not used.
+    dropped: RwLock<HashMap<PathBuf, Instant>>,
 }
 
 impl Names {
@@ -91,14 +96,15 @@ impl Names {
                 .with_weighter(|key: &Key, known: &Known| weight(key, known))
                 .build(),
             flights: Mutex::default(),
+            dropped: RwLock::default(),
         }
     }
 
     /// Returns what is known of an object by a request for it alone.
     pub(super) fn object(&self, path: &Path) -> Option<KnownObject> {
         match self.known.get(&(path.to_owned(), false))?.value() {
-            Known::Object(object) => Some(object.clone()),
-            Known::List(_) => None,
+            Known::Object(object) if !self.is_dropped(path, object.at) => Some(object.clone()),
+            _ => None,
         }
     }
 
@@ -111,7 +117,11 @@ impl Names {
     /// Returns the list of a directory, if it is not older than this.
     pub(super) fn list(&self, directory: &Path, good_for: Duration) -> Option<Arc<Listed>> {
         match self.known.get(&(directory.to_owned(), true))?.value() {
-            Known::List(list) if list.at.elapsed() < good_for => Some(Arc::clone(list)),
+            Known::List(list)
+                if list.at.elapsed() < good_for && !self.is_dropped(directory, list.at) =>
+            {
+                Some(Arc::clone(list))
+            }
             _ => None,
         }
     }
@@ -162,6 +172,31 @@ impl Names {
         if let Some(parent) = path.parent() {
             self.known.remove(&(parent.to_owned(), true));
         }
+    }
+
+    /// Forgets a path, all that is below it, and the list that shows it. What was asked before this moment is not used.
+    pub(super) fn drop_below(&self, path: &Path) {
+        let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
+        if dropped.len() >= MOST_DROPPED {
+            self.known.clear();
+            dropped.clear();
+            // What is under way was asked before.
+            dropped.insert(PathBuf::new(), Instant::now());
+        }
+        dropped.insert(path.to_owned(), Instant::now());
+        drop(dropped);
+        // A request that began before shows the state of before.
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        flights.clear();
+        drop(flights);
+        self.outdated(path);
+    }
+
+    /// Whether a path was dropped after this time.
+    pub(super) fn is_dropped(&self, path: &Path, asked: Instant) -> bool {
+        let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
+        let is_later = |name: &Path| dropped.get(name).is_some_and(|at| *at >= asked);
+        !dropped.is_empty() && path.ancestors().any(is_later)
     }
 
     /// Returns the request for a subtree that is under way, or begins one.

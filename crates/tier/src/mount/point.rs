@@ -122,6 +122,24 @@ fn ours(path: &Path) -> Result<Option<String>, MountError> {
     }))
 }
 
+/// Returns the other mounts of the same origin on this machine.
+///
+/// # Errors
+/// If the mounts cannot be read.
+pub fn beside(directory: &Path) -> Result<Vec<PathBuf>, MountError> {
+    let Some(origin) = ours(directory)? else {
+        return Ok(Vec::new());
+    };
+    let mounts = Kernel::new().mounts(None).map_err(|error| {
+        MountError::io("read the mounts at", directory, io::Error::other(error))
+    })?;
+    let others = mounts.into_iter().filter(|mount| {
+        let is_same = mount.source.strip_prefix(OURS) == Some(origin.as_str());
+        is_same && mount.mount_point != directory && !is_unserved(&mount.mount_point)
+    });
+    Ok(others.map(|mount| mount.mount_point.clone()).collect())
+}
+
 /// Detaches the mount at once; files that are open stay open.
 pub(super) fn detach(path: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;

@@ -23,6 +23,15 @@ pub struct MountReport {
     pub uptime_seconds: f64,
     /// The counters of FUSE operations.
     pub operations: Vec<OperationRow>,
+    /// Paths dropped because another machine requested it.
+    #[serde(rename = "drops_heard_total", default)]
+    pub drops_heard: u64,
+    /// Messages to drop a path that were refused: not of this tenant, or damaged.
+    #[serde(rename = "drops_forged_total", default)]
+    pub drops_forged: u64,
+    /// Number of times that a node of the engine accepted the subscription to these messages.
+    #[serde(rename = "drop_subscriptions_total", default)]
+    pub drops_listening: u64,
     /// The counters of its cache.
     pub cache: Table,
 }

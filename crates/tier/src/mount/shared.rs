@@ -1,7 +1,7 @@
 //! The state that all threads of a mount share: inodes, counters, open lists.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,11 +14,14 @@ use tokio::runtime::Handle;
 
 use super::MountOptions;
 use super::attributes::Owner;
+use super::dropping::{DROP, DROP_FILE};
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::names::Names;
 use super::operations::{Operation, Operations};
 use super::pins::Pins;
 use super::report::{MountReport, REPORT};
+use crate::counters::Count;
+use crate::drops::DropMessages;
 use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
 
 /// The state that all threads share.
@@ -46,6 +49,40 @@ pub(super) struct MountShared {
     /// Whether the kernel may open files without a request.
     pub(super) opens_unasked: AtomicBool,
     notifier: OnceLock<Notifier>,
+    pub(super) drops: Drops,
+}
+
+/// Messages about paths to forget.
+#[derive(Debug, Default)]
+pub(super) struct Drops {
+    /// `None` without an engine that has messages.
+    pub(super) messages: OnceLock<Arc<DropMessages>>,
+    /// Times that a node of the engine accepted the subscription.
+    pub(super) listening: Count,
+    pub(super) heard: Count,
+    pub(super) forged: Count,
+    /// Names in the root that the kernel takes for missing. It forgets those in other directories with the directory.
+    missing: Mutex<HashSet<OsString>>,
+}
+
+/// Maximum names in the root that the kernel takes for missing at a time.
+const MOST_MISSING: usize = 4_096;
+
+impl Drops {
+    /// Notes that the kernel is about to take a name for missing. Returns whether it may do so for a time.
+    pub(super) fn notes_missing(&self, path: &Path, root: &Path) -> bool {
+        let Some(name) = path.file_name().filter(|_| path.parent() == Some(root)) else {
+            return true;
+        };
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.contains(name) || missing.len() < MOST_MISSING && missing.insert(name.to_owned())
+    }
+
+    /// Returns the names in the root that the kernel takes for missing, and forgets them.
+    pub(super) fn takes_missing(&self) -> HashSet<OsString> {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *missing)
+    }
 }
 
 impl MountShared {
@@ -76,6 +113,7 @@ impl MountShared {
             next_handle: AtomicU64::new(1),
             opens_unasked: AtomicBool::new(false),
             notifier: OnceLock::new(),
+            drops: Drops::default(),
         }
     }
 
@@ -117,6 +155,9 @@ impl MountShared {
             pid: std::process::id(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             operations: self.operations.rows(),
+            drops_heard: self.drops.heard.get(),
+            drops_forged: self.drops.forged.get(),
+            drops_listening: self.drops.listening.get(),
             cache: self.cache.table(),
         }
     }
@@ -140,6 +181,10 @@ impl MountShared {
             Content::Directory { known, .. } => {
                 let known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 self.owner().attributes(inode.number, known.file.meta())
+            }
+            Content::Drop { .. } => {
+                let meta = own_meta(&Bytes::new(), true);
+                self.owner().attributes(inode.number, &meta)
             }
             Content::Own {
                 bytes,
@@ -180,8 +225,32 @@ impl MountShared {
                 let report = serde_json::to_vec_pretty(&self.report()).unwrap_or_default();
                 Some(self.inodes.own(Bytes::from(report), false))
             }
+            Content::Own {
+                is_directory: true, ..
+            } if name == DROP => Some(self.inodes.dropping(PathBuf::new())),
+            Content::Drop { path } => Some(self.inodes.dropping(path.join(name))),
             _ => None,
         }
+    }
+
+    /// The path that a lookup is to drop.
+    pub(super) fn dropped_by(&self, parent: u64, name: &OsStr) -> Option<PathBuf> {
+        if name != DROP_FILE {
+            return None;
+        }
+        match &self.inodes.get(parent)?.content {
+            Content::Drop { path } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a user may drop paths: the one who mounted, and root.
+    pub(super) fn may_drop(&self, user: u32) -> bool {
+        user == 0 || user == rustix::process::geteuid().as_raw()
+    }
+
+    pub(super) fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.get()
     }
 
     /// Notes an error of a read: names of a state that is gone are looked up again.

@@ -343,6 +343,23 @@ impl Remote {
         });
     }
 
+    /// Removes a block from all nodes that a reader would ask for it. Returns whether all of them answered.
+    pub(crate) async fn remove(&self, key: &BlockKey) -> bool {
+        let name = self.asker.form.name(key);
+        let takes_over = self.asker.engine.second_takes_over();
+        let within = self.fills_within();
+        let mut is_done = true;
+        // Replicas of a cluster follow their master.
+        for node in self
+            .candidates(key)
+            .take(if takes_over { usize::MAX } else { 1 })
+        {
+            let removed = timeout(within, self.asker.engine.remove(node.id, &name)).await;
+            is_done &= matches!(removed, Ok(Ok(())));
+        }
+        is_done
+    }
+
     /// Within what time a block is at its node, or dropped.
     fn fills_within(&self) -> Duration {
         self.asker.settings.whole.saturating_mul(FILL_DEADLINES)

@@ -89,6 +89,16 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
+    /// Removes a block from a node. Dropping the future ends the request and its connection.
+    fn remove<'a>(
+        &'a self,
+        _node: NodeId,
+        _key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        let why = "this engine removes no blocks".to_owned();
+        Box::pin(std::future::ready(Err(RemoteError::Refused(why))))
+    }
+
     /// Refreshes the topology in the background, after a node failed to answer.
     fn refresh(&self);
 

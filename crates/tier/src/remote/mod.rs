@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 pub use engine::{NodeId, RemoteEngine, RemoteError};
 pub(crate) use redis::fuzz as fuzz_resp;
+pub(crate) use redis::{Heard, Messages};
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 pub(crate) use wire::Buffers;

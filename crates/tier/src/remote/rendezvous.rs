@@ -56,6 +56,12 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
+    /// Removes a block.
+    fn remove<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
     /// Returns what to do about a refusal after which waiting does not help.
     fn advice(refused: &str) -> Option<&'static str>;
 }
@@ -191,6 +197,14 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move { S::end_lease(&self.pool(node)?, key).await })
+    }
+
+    fn remove<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move { S::remove(&self.pool(node)?, key).await })
     }
 
     /// Nothing to refresh: the addresses alone determine the placement.

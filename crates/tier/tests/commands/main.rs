@@ -4,11 +4,14 @@
 mod certificate;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/redis.rs"]
+mod redis;
 #[path = "../../../cachewise/tests/support/mod.rs"]
 mod support;
 
 mod background;
 mod dev_cluster;
+mod drop;
 mod faults;
 mod files;
 mod growing;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let trials = [
         background::trials(),
         dev_cluster::trials(),
+        drop::trials(),
         files::trials(),
         http_origin::trials(),
         s3_origin::trials(),

@@ -8,6 +8,7 @@ mod identity;
 mod leases;
 mod local_disk;
 mod network_origin;
+mod origin_outage;
 mod redis_cluster;
 mod scale;
 mod sealed;

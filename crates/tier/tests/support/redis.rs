@@ -1,5 +1,7 @@
 //! A client of Redis for tests: binary commands and their replies.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 

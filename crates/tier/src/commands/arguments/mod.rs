@@ -1,6 +1,7 @@
 //! The command line of `cachewise-tier`.
 
 mod cache;
+mod drop;
 mod mount;
 mod published;
 
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use super::columns;
 
 pub use cache::{CacheFlags, SettingFlags};
+pub use drop::Drop;
 pub use mount::Mount;
 pub use published::{Diff, Gc, Key, Publish};
 
@@ -49,6 +51,8 @@ pub enum Command {
     Stat(TierStat),
     /// Compare files in the cache with the origin, byte by byte.
     Verify(OnFiles),
+    /// Forget names and blocks of a path of a mount, on all machines.
+    Drop(Drop),
     /// Make a pair of keys for published versions.
     Key(Key),
     /// Publish a directory as a signed version that never changes.

@@ -17,7 +17,7 @@ use reqwest::header::{
 use reqwest::{Method, StatusCode, Url};
 
 use super::network::{
-    Client, HttpReply, NetworkOptions, ObjectState, OnNetwork, Request, Want, directory,
+    Client, HttpReply, NetworkOptions, ObjectState, OnNetwork, Request, Want, directory, is_refusal,
 };
 use super::{Entry, Kind, Meta, checked};
 use crate::Error;
@@ -362,6 +362,7 @@ fn refused(path: &Path, operation: &'static str, status: StatusCode) -> Error {
     let kind = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => io::ErrorKind::NotFound,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        _ if is_refusal(status) => io::ErrorKind::InvalidInput,
         _ => io::ErrorKind::Other,
     };
     let error = io::Error::new(kind, format!("the server answers {status}"));

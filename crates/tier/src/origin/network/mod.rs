@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
+use reqwest::StatusCode;
 
 pub(super) use client::{Client, HttpReply, Request, Want};
 pub(super) use state::ObjectState;
@@ -46,6 +47,15 @@ impl Default for NetworkOptions {
 pub(super) fn directory(path: &Path) -> Meta {
     let version = Version::new(&format!("directory {}", path.to_string_lossy()));
     Meta::plain(Kind::Directory, 0, version)
+}
+
+/// Whether a status refuses a request, rather than report that the server cannot answer it now.
+pub(super) fn is_refusal(status: StatusCode) -> bool {
+    let is_temporary = matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
+    );
+    status.is_client_error() && !is_temporary
 }
 
 /// An origin behind a network: its calls go on for as long as they like, and [`Origin`]'s end in time.

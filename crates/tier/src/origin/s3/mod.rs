@@ -24,7 +24,7 @@ use reqwest::StatusCode;
 
 pub(crate) use self::objects::{S3Objects, When};
 use self::service::Refused;
-use super::network::{NetworkOptions, ObjectState, OnNetwork, directory};
+use super::network::{NetworkOptions, ObjectState, OnNetwork, directory, is_refusal};
 use super::{Entry, Kind, Meta, Subtree, checked};
 use crate::Error;
 
@@ -351,6 +351,7 @@ fn met(error: &object_store::Error) -> io::Error {
     let kind = match refused.status {
         StatusCode::NOT_FOUND => io::ErrorKind::NotFound,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        _ if is_refusal(refused.status) => io::ErrorKind::InvalidInput,
         _ => io::ErrorKind::Other,
     };
     let next = match refused.status.is_redirection() {

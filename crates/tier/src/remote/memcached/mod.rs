@@ -125,6 +125,18 @@ impl Speaks for Memcached {
         })
     }
 
+    fn remove<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let command = Bytes::from(format!("md cw:{key}\r\n"));
+            exchange(pool, || command.clone(), 0, 0, None)
+                .await
+                .map(drop)
+        })
+    }
+
     fn advice(_: &str) -> Option<&'static str> {
         None
     }

@@ -436,9 +436,22 @@ impl RemoteEngine for RedisCluster {
         Box::pin(async move {
             let name = lease_name_of(key);
             let name = name.as_slice();
-            let end = |pool: Arc<Pool>, before| async move {
-                protocol::end_lease(&pool, name, before).await
-            };
+            let end =
+                |pool: Arc<Pool>, before| async move { protocol::end(&pool, name, before).await };
+            self.shared.follow(node, end).await.map(drop)
+        })
+    }
+
+    fn remove<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            let name = name.as_slice();
+            let end =
+                |pool: Arc<Pool>, before| async move { protocol::end(&pool, name, before).await };
             self.shared.follow(node, end).await.map(drop)
         })
     }

@@ -7,6 +7,7 @@
 //! by bare sockets; with pauses the median is 0.37 and 0.41 ms, against 0.31 and 0.21.
 
 mod cluster;
+mod messages;
 mod protocol;
 mod resp;
 mod single;
@@ -14,5 +15,6 @@ mod slot;
 mod topology;
 
 pub(super) use cluster::RedisCluster;
+pub(crate) use messages::{Heard, Messages};
 pub(crate) use resp::fuzz;
 pub(super) use single::SingleRedis;

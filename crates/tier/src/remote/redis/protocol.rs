@@ -183,8 +183,8 @@ pub(super) async fn lease(
     short(pool, before, &arguments).await
 }
 
-/// Ends a lease, with the one command that a user of a cache may always use.
-pub(super) async fn end_lease(
+/// Ends a lease or a block, with the one command that a user of a cache may always use.
+pub(super) async fn end(
     pool: &Arc<Pool<Redis>>,
     name: &[u8],
     before: Before,

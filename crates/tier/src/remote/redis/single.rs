@@ -77,7 +77,20 @@ impl Speaks for SingleRedis {
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
             let name = lease_name_of(key);
-            match protocol::end_lease(pool, &name, Before::Nothing).await? {
+            match protocol::end(pool, &name, Before::Nothing).await? {
+                RespReply::Error(why) => Err(protocol::refused(why)),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn remove<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        key: &'a BlockKey,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            match protocol::end(pool, &name, Before::Nothing).await? {
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Ok(()),
             }
