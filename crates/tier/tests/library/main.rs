@@ -14,3 +14,4 @@ mod sealed;
 mod single_nodes;
 #[path = "../support/mod.rs"]
 mod support;
+mod upgrades;
