@@ -187,6 +187,20 @@ mod tests {
         }
     }
 
+    /// Blocks on disks and in engines stay readable: with another form, change the magic bytes, the form of keys
+    /// (`key.rs`) and the format of disks (`local/format.rs`).
+    #[test]
+    fn form_of_plain_blocks_is_stable() {
+        let key = BlockKey::from_bytes([1; 16]);
+        let kept = b"cwb1\x05\0\0\0\xb9314\x01\xe6\xf1\xd2bytes";
+        assert_eq!(
+            sealed(&Block::seal(&key, Bytes::from_static(b"bytes")))
+                .escape_ascii()
+                .to_string(),
+            kept.escape_ascii().to_string()
+        );
+    }
+
     #[test]
     fn a_whole_block_under_another_key_is_not_that_block() {
         let bytes = Bytes::from_static(b"bytes");

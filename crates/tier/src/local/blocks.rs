@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use cachewise_sys::PrivateDirectory;
 
 use super::directory_error::directory_error;
+use super::format::check_format;
 use super::lock::{DirectoryLock, NAME};
 use super::segments::Segments;
 use crate::Error;
@@ -23,7 +24,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Opens the directory or makes it, and removes segments of other settings. Nothing is written before every file
-    /// is known to be this user's.
+    /// is known to be this user's, and no block of another format is touched.
     pub(super) fn open(cache: &Path, segments: Segments) -> Result<Self, Error> {
         let failed = |operation| move |error| directory_error(cache.to_owned(), operation, error);
         let is_ours = |name: &std::ffi::OsStr| name == NAME || name == BLOCKS;
@@ -35,6 +36,7 @@ impl Blocks {
             .directory(BLOCKS)
             .map_err(|error| directory_error(path.clone(), "open", error))?;
         segments.check(&blocks).map_err(of_file)?;
+        check_format(&path, &blocks)?;
         segments
             .sweep(&blocks.steady_path())
             .map_err(failed("remove blocks of other settings"))?;

@@ -3,6 +3,7 @@
 mod blocks;
 mod directory_error;
 mod drops;
+mod format;
 mod foyer;
 mod lock;
 mod room;

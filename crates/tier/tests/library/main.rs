@@ -15,3 +15,4 @@ mod sealed;
 mod single_nodes;
 #[path = "../support/mod.rs"]
 mod support;
+mod upgrades;

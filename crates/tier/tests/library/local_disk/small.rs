@@ -37,7 +37,9 @@ async fn start(directory: &Path, mebibytes: u64, files: &Files) -> Table {
 }
 
 fn segments(directory: &Path) -> Vec<PathBuf> {
-    all_files(&directory.join("blocks"))
+    let mut files = all_files(&directory.join("blocks"));
+    files.retain(|file| !file.ends_with("format"));
+    files
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
