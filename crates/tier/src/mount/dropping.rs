@@ -133,10 +133,9 @@ impl MountShared {
             }
         }
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
-        for number in [parent, self.inodes.number_of(path), Some(ROOT)] {
-            if let Some(number) = number {
-                let _ = notifier.inval_inode(INodeNo(number), -1, 0);
-            }
+        let numbers = [parent, self.inodes.number_of(path), Some(ROOT)];
+        for number in numbers.into_iter().flatten() {
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
         }
     }
 }
