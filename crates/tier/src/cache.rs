@@ -21,6 +21,7 @@ use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::policy::{EngineAnswer, Lease, Remote};
+use crate::published::leaf::Leaves;
 use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
@@ -254,6 +255,11 @@ impl BlockCache {
         let look = async move { origin.find(&owned).await };
         let (meta, tree) = self.looked(path, look).await?;
         Ok((self.file(path, meta), tree))
+    }
+
+    /// Returns the trees of published versions, if the origin is one.
+    pub(crate) fn leaves(&self) -> Option<&dyn Leaves> {
+        self.inner.origin.leaves()
     }
 
     /// Whether objects of the origin have extended attributes.

@@ -18,6 +18,7 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
+//! - `fixed`: objects of a published tree; `fixed_filesystem`: FUSE requests for them
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
@@ -29,6 +30,8 @@ mod attributes;
 mod error;
 mod extended;
 mod filesystem;
+mod fixed;
+mod fixed_filesystem;
 mod inodes;
 mod lookups;
 mod names;
@@ -39,6 +42,7 @@ mod report;
 mod shared;
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +53,7 @@ use tokio::runtime::Handle;
 pub use crate::settings::MountOptions;
 use crate::{BlockCache, Error};
 use filesystem::Filesystem;
+use fixed_filesystem::FixedFilesystem;
 use shared::MountShared;
 
 pub use error::MountError;
@@ -86,16 +91,16 @@ impl Mount {
         let directory = point::prepare(directory)?;
         point::device()?;
         let shared = Arc::new(MountShared::new(cache, runtime, &directory, options));
-        let session = Session::new(
-            Filesystem::new(Arc::clone(&shared)),
-            &directory,
-            &config(options),
-        )
-        .and_then(|session| {
-            shared.notify_by(session.notifier());
-            session.spawn()
-        })
-        .map_err(|source| MountError::mount(&directory, source))?;
+        let session = match shared.fixed.is_some() {
+            true => session(FixedFilesystem::new(&shared), &shared, &directory, options),
+            false => session(
+                Filesystem::new(Arc::clone(&shared)),
+                &shared,
+                &directory,
+                options,
+            ),
+        };
+        let session = session.map_err(|source| MountError::mount(&directory, source))?;
         shared.begin();
         Ok(Self {
             session: Some(session),
@@ -172,6 +177,18 @@ impl Drop for Mount {
             }
         }
     }
+}
+
+/// Mounts, and serves requests until it is unmounted.
+fn session(
+    filesystem: impl fuser::Filesystem,
+    shared: &MountShared,
+    directory: &Path,
+    options: &MountOptions,
+) -> io::Result<BackgroundSession> {
+    let session = Session::new(filesystem, directory, &config(options))?;
+    shared.notify_by(session.notifier());
+    session.spawn()
 }
 
 fn config(options: &MountOptions) -> Config {

@@ -14,19 +14,20 @@
 //! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`
 //!
 //! # Layout of the module
-//! - `address`: hashes and places; `wire`, `chunk`: chunks as bytes; `tree`: directories of chunks
+//! - `address`: hashes and places; `wire`, `leaf`, `chunk`: chunks as bytes; `tree`: directories of chunks
 //! - `keys`, `record`: signatures; `state`: what this machine has seen
 //! - `store`, `pack`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
 //! - `feed`, `packs`, `recent`, `reader`: reading, as an origin
 
 pub(crate) mod address;
-mod chunk;
+pub(crate) mod chunk;
 mod diff;
 mod error;
 mod feed;
 mod gc;
 mod index;
 mod keys;
+pub(crate) mod leaf;
 mod pack;
 mod packs;
 mod publish;
