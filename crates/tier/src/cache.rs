@@ -24,6 +24,7 @@ use crate::origin::{Entry, Kind, Meta, Origin, Room, Subtree};
 use crate::origin_breaker::OriginBreaker;
 use crate::origin_limit::OriginLimit;
 use crate::policy::{EngineAnswer, Lease, Remote};
+use crate::published::leaf::Leaves;
 use crate::settings::LONGEST_READ;
 use crate::turn::{Turn, turn};
 use crate::{BlockKey, EngineKey, Error, Settings};
@@ -274,6 +275,11 @@ impl BlockCache {
         let look = async move { origin.find(&owned).await };
         let (meta, tree) = self.looked(path, look).await?;
         Ok((self.file(path, meta), tree))
+    }
+
+    /// Returns the trees of published versions, if the origin is one.
+    pub(crate) fn leaves(&self) -> Option<&dyn Leaves> {
+        self.inner.origin.leaves()
     }
 
     /// Whether objects of the origin have extended attributes.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
 
 use crate::remote::{Credentials, Secret};
 use crate::settings::{SETTINGS, Setting, SettingsBuilder};
@@ -68,7 +68,16 @@ impl SettingsBuilder {
         let setting = Setting::find(name)?;
         (setting.set)(self, value)?;
         self.is_disk_sized |= setting.name == "disk_size";
+        self.is_memory_sized |= setting.name == "memory";
         Ok(())
+    }
+
+    /// Adapts the settings to a mount whose pages the kernel keeps for ever: the same bytes once more in this process are
+    /// of little use, so that less memory is the default.
+    pub fn for_kept_pages(&mut self) {
+        if !self.is_memory_sized {
+            self.cache.memory = Bytes(32 << 20);
+        }
     }
 
     /// Combines dependent settings, reads the password from the environment or the named file, and

@@ -35,6 +35,8 @@ pub struct SettingsBuilder {
     /// Settings of the mount.
     pub mount: MountOptions,
     pub(crate) is_disk_sized: bool,
+    /// Whether `memory` was set.
+    pub(crate) is_memory_sized: bool,
 }
 
 /// Declares structs of settings. A field with a unit is a setting that users name: the doc comment is its help. Fields

@@ -207,6 +207,7 @@ impl Mounted {
         };
         let record = runtime.block_on(feed.record())?;
         wanted.cache.block = Bytes(record.block);
+        wanted.for_kept_pages();
         wanted.mount.root = Published::root_of(&record);
         // Names never change: another version is another tree.
         wanted.mount.revalidate = std::time::Duration::from_secs(365 * 86_400);

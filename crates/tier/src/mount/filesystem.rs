@@ -40,24 +40,31 @@ impl Filesystem {
         Self(shared)
     }
 
-    /// Answers at once if nothing has to wait, as for a block in memory; else in a task, so that
-    /// the thread is free for the next request.
     fn answer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<MountShared>) -> F,
     ) {
-        let _entered = self.0.runtime.enter();
-        let mut work: Pin<Box<F>> = Box::pin(work(Arc::clone(&self.0)));
-        let mut context = Context::from_waker(Waker::noop());
-        if work.as_mut().poll(&mut context).is_pending() {
-            // Polled again from its beginning wait on, with a waker that is one.
-            self.0.runtime.spawn(work);
-        }
+        answer(&self.0, work);
+    }
+}
+
+/// Answers at once if nothing has to wait, as for a block in memory; else in a task, so that the thread is free for the
+/// next request.
+pub(super) fn answer<F: Future<Output = ()> + Send + 'static>(
+    shared: &Arc<MountShared>,
+    work: impl FnOnce(Arc<MountShared>) -> F,
+) {
+    let _entered = shared.runtime.enter();
+    let mut work: Pin<Box<F>> = Box::pin(work(Arc::clone(shared)));
+    let mut context = Context::from_waker(Waker::noop());
+    if work.as_mut().poll(&mut context).is_pending() {
+        // Polled again from its beginning wait on, with a waker that is one.
+        shared.runtime.spawn(work);
     }
 }
 
 /// Maps an error to the errno that a program gets.
-fn errno(error: &Error) -> Errno {
+pub(super) fn errno(error: &Error) -> Errno {
     match error.kind() {
         ErrorKind::NotFound => Errno::ENOENT,
         ErrorKind::Denied => Errno::EACCES,
@@ -75,35 +82,40 @@ fn errno(error: &Error) -> Errno {
     }
 }
 
-const GENERATION: Generation = Generation(0);
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// Asks the kernel for what the mount can use.
+pub(super) fn negotiate(shared: &MountShared, config: &mut KernelConfig) {
+    for wanted in [
+        // One slow name does not hold up the others of its directory.
+        InitFlags::FUSE_PARALLEL_DIROPS,
+        InitFlags::FUSE_ASYNC_DIO,
+        // A number is of one state for ever: nothing makes its pages, or where a link leads, invalid.
+        InitFlags::FUSE_CACHE_SYMLINKS,
+        InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    ] {
+        // A kernel without the capability works too.
+        let _ = config.add_capabilities(wanted);
+    }
+    // Names that cost no request come with their attributes: one call instead of one for each name.
+    if !shared.has_origin() {
+        let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS);
+    }
+    let _ = config.set_max_background(BACKGROUND);
+    // The kernel reads the lists by requests for attributes, and checks each caller by them.
+    let checks_acls = shared.is_shared()
+        && shared.cache.has_attributes()
+        && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok();
+    shared.checks_acls.store(checks_acls, Ordering::Relaxed);
+    let unasked = config
+        .capabilities()
+        .contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+    shared.opens_unasked.store(unasked, Ordering::Relaxed);
+}
 
 impl fuser::Filesystem for Filesystem {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for wanted in [
-            // One slow name does not hold up the others of its directory.
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_ASYNC_DIO,
-            // A number is of one state for ever: nothing makes its pages, or where a link leads, invalid.
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-        ] {
-            // A kernel without the capability works too.
-            let _ = config.add_capabilities(wanted);
-        }
-        // Names that cost no request come with their attributes: one call instead of one for each name.
-        if !self.0.has_origin() {
-            let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS);
-        }
-        let _ = config.set_max_background(BACKGROUND);
-        // The kernel reads the lists by requests for attributes, and checks each caller by them.
-        let checks_acls = self.0.is_shared()
-            && self.0.cache.has_attributes()
-            && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok();
-        self.0.checks_acls.store(checks_acls, Ordering::Relaxed);
-        let unasked = config
-            .capabilities()
-            .contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
-        self.0.opens_unasked.store(unasked, Ordering::Relaxed);
+        negotiate(&self.0, config);
         Ok(())
     }
 
@@ -565,26 +577,31 @@ impl fuser::Filesystem for Filesystem {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
-        self.answer(|shared| async move {
-            let block = u32::try_from(shared.cache.settings().block.0).unwrap_or(u32::MAX);
-            // An origin that does not answer is no reason for `df` to fail.
-            let Ok(Some(room)) = shared.cache.room().await else {
-                reply.statfs(0, 0, 0, 0, 0, block, 255, block);
-                return;
-            };
-            let unit = u32::try_from(room.unit).unwrap_or(block);
-            reply.statfs(
-                room.units,
-                room.free,
-                room.available,
-                room.files,
-                room.files_free,
-                block,
-                room.longest_name,
-                unit,
-            );
-        });
+        statfs(&self.0, reply);
     }
+}
+
+/// Answers with the room of the origin.
+pub(super) fn statfs(shared: &Arc<MountShared>, reply: ReplyStatfs) {
+    answer(shared, |shared| async move {
+        let block = u32::try_from(shared.cache.settings().block.0).unwrap_or(u32::MAX);
+        // An origin that does not answer is no reason for `df` to fail.
+        let Ok(Some(room)) = shared.cache.room().await else {
+            reply.statfs(0, 0, 0, 0, 0, block, 255, block);
+            return;
+        };
+        let unit = u32::try_from(room.unit).unwrap_or(block);
+        reply.statfs(
+            room.units,
+            room.free,
+            room.available,
+            room.files,
+            room.files_free,
+            block,
+            room.longest_name,
+            unit,
+        );
+    });
 }
 
 /// Answers with an object of the origin.
@@ -593,12 +610,17 @@ fn entry(shared: &MountShared, found: FoundName, reply: ReplyEntry) {
     reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
 }
 
-/// Answers that there is no object of that name, for a time.
+/// Answers that there is no object of that name, for a time; for none if `drop` could not take it back.
 fn missing(shared: &MountShared, path: &Path, good_for: Duration, reply: ReplyEntry) {
     let good_for = match shared.drops.notes_missing(path, &shared.inodes.root()) {
         true => good_for,
         false => Duration::ZERO,
     };
+    answer_missing(shared, good_for, reply);
+}
+
+/// Answers that there is no object of that name, for a time.
+pub(super) fn answer_missing(shared: &MountShared, good_for: Duration, reply: ReplyEntry) {
     // An entry without a number says so.
     let none = FileAttr {
         ino: INodeNo(0),
@@ -610,7 +632,7 @@ fn missing(shared: &MountShared, path: &Path, good_for: Duration, reply: ReplyEn
 }
 
 /// Returns the part of some bytes that a read requests.
-fn part(bytes: &Bytes, offset: u64, size: u32) -> &[u8] {
+pub(super) fn part(bytes: &Bytes, offset: u64, size: u32) -> &[u8] {
     let from = usize::try_from(offset)
         .unwrap_or(usize::MAX)
         .min(bytes.len());

@@ -18,6 +18,7 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
+//! - `fixed`: objects of a published tree; `fixed_filesystem`: FUSE requests for them
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
@@ -31,6 +32,8 @@ mod dropping;
 mod error;
 mod extended;
 mod filesystem;
+mod fixed;
+mod fixed_filesystem;
 mod inodes;
 mod lookups;
 mod names;
@@ -41,6 +44,7 @@ mod report;
 mod shared;
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,6 +55,7 @@ use tokio::runtime::Handle;
 pub use crate::settings::MountOptions;
 use crate::{BlockCache, Error};
 use filesystem::Filesystem;
+use fixed_filesystem::FixedFilesystem;
 use shared::MountShared;
 
 pub use dropping::{DropReport, drop_file};
@@ -90,16 +95,16 @@ impl Mount {
         point::device()?;
         let messages = cache.drop_messages().map_err(MountError::Cache)?;
         let shared = Arc::new(MountShared::new(cache, runtime, &directory, options));
-        let session = Session::new(
-            Filesystem::new(Arc::clone(&shared)),
-            &directory,
-            &config(options),
-        )
-        .and_then(|session| {
-            shared.notify_by(session.notifier());
-            session.spawn()
-        })
-        .map_err(|source| MountError::mount(&directory, source))?;
+        let session = match shared.fixed.is_some() {
+            true => session(FixedFilesystem::new(&shared), &shared, &directory, options),
+            false => session(
+                Filesystem::new(Arc::clone(&shared)),
+                &shared,
+                &directory,
+                options,
+            ),
+        };
+        let session = session.map_err(|source| MountError::mount(&directory, source))?;
         shared.begin();
         if let Some(messages) = messages {
             let messages = Arc::new(messages);
@@ -181,6 +186,18 @@ impl Drop for Mount {
             }
         }
     }
+}
+
+/// Mounts, and serves requests until it is unmounted.
+fn session(
+    filesystem: impl fuser::Filesystem,
+    shared: &MountShared,
+    directory: &Path,
+    options: &MountOptions,
+) -> io::Result<BackgroundSession> {
+    let session = Session::new(filesystem, directory, &config(options))?;
+    shared.notify_by(session.notifier());
+    session.spawn()
 }
 
 fn config(options: &MountOptions) -> Config {

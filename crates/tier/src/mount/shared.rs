@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use super::MountOptions;
 use super::attributes::Owner;
 use super::dropping::{DROP, DROP_FILE};
+use super::fixed::Fixed;
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::names::Names;
 use super::operations::{Operation, Operations};
@@ -30,6 +31,8 @@ pub(super) struct MountShared {
     pub(super) runtime: Handle,
     pub(super) inodes: Inodes,
     pub(super) names: Names,
+    /// Names and objects, where those of published versions are served.
+    pub(super) fixed: Option<Fixed>,
     pub(super) pins: Arc<Pins>,
     pub(super) operations: Operations,
     pub(super) owner: Owner,
@@ -95,6 +98,7 @@ impl MountShared {
         let block_size = cache.settings().block.0;
         let memory = cache.settings().memory.0;
         Self {
+            fixed: cache.leaves().is_some().then(Fixed::new),
             cache,
             runtime,
             inodes: Inodes::new(options.root.clone()),

@@ -27,6 +27,7 @@ pub use subtree::{Subtree, SubtreeList};
 
 use crate::Error;
 use crate::published::address::{Content, Ref};
+use crate::published::leaf::Leaves;
 
 /// State of an object: differs whenever the bytes may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -254,6 +255,13 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The errors of [`Self::stat`].
     fn find<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(Meta, Option<Subtree>), Error>> {
         Box::pin(async move { Ok((self.look(path).await?, None)) })
+    }
+
+    /// Returns the trees of an origin that are read as such: of published versions.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only origins of this crate have them")]
+    fn leaves(&self) -> Option<&dyn Leaves> {
+        None
     }
 
     /// Whether its objects have extended attributes.

@@ -3,10 +3,9 @@
 //! A chunk begins with `cwm1` and its kind, then the packs that it refers to, so that a reference has the number of its
 //! pack in that list. Its bytes do not depend on the version: directories that stay the same are stored once.
 
-use super::address::{Content, FAN_OUT, Hash, INLINE, PackId, Ref};
+use super::address::{Content, FAN_OUT, PackId, Ref};
+use super::leaf::{ACL, ItemKind, ItemView, Leaf, MAGIC, take_ref};
 use super::wire::{Reader, put, put_bytes, put_signed};
-
-const MAGIC: [u8; 4] = *b"cwm1";
 
 /// An object in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,17 +73,6 @@ impl Packs {
         put(out, to.start.into());
         put(out, to.len.into());
     }
-
-    fn take(&self, from: &mut Reader<'_>) -> Option<Ref> {
-        let hash = Hash(from.array()?);
-        let number = usize::try_from(from.number()?).ok()?;
-        Some(Ref {
-            hash,
-            pack: *self.0.get(number)?,
-            start: from.small()?,
-            len: from.small()?,
-        })
-    }
 }
 
 /// Bytes of an item at most, with the packs that it refers to: a name, the target of a link, references.
@@ -134,24 +122,15 @@ impl Chunk {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes.strip_prefix(&MAGIC)?);
         let kind = from.byte()?;
-        let count = from.number()?;
-        let mut packs = Packs::default();
-        for _ in 0..count {
-            packs.0.push(PackId(from.array()?));
+        if kind == 0 {
+            let leaf = Leaf::decode(bytes::Bytes::copy_from_slice(bytes))?;
+            let items: Option<Vec<Item>> = leaf.views(0).map(|view| item_of(&view)).collect();
+            return items.map(Self::Leaf);
         }
+        let packs = from.number()?.checked_mul(16)?;
+        let packs = from.take(usize::try_from(packs).ok()?)?;
         let count = from.number()?;
         let chunk = match kind {
-            0 => {
-                let mut items: Vec<Item> = Vec::new();
-                for _ in 0..count {
-                    let item = take_item(&mut from, &packs)?;
-                    if items.last().is_some_and(|last| last.name >= item.name) {
-                        return None;
-                    }
-                    items.push(item);
-                }
-                Self::Leaf(items)
-            }
             1 => {
                 let mut entries: Vec<(Vec<u8>, Ref)> = Vec::new();
                 for _ in 0..count {
@@ -159,12 +138,13 @@ impl Chunk {
                     if entries.last().is_some_and(|(last, _)| *last >= first) {
                         return None;
                     }
-                    entries.push((first, packs.take(&mut from)?));
+                    entries.push((first, take_ref(&mut from, packs)?));
                 }
                 Self::Index(entries)
             }
             2 if count <= FAN_OUT => {
-                let refs: Option<Vec<Ref>> = (0..count).map(|_| packs.take(&mut from)).collect();
+                let refs: Option<Vec<Ref>> =
+                    (0..count).map(|_| take_ref(&mut from, packs)).collect();
                 Self::Refs(refs?)
             }
             _ => return None,
@@ -172,8 +152,6 @@ impl Chunk {
         from.0.is_empty().then_some(chunk)
     }
 }
-
-const ACL: u8 = 1 << 7;
 
 fn put_item(out: &mut Vec<u8>, packs: &mut Packs, item: &Item) {
     put_bytes(out, &item.name);
@@ -207,48 +185,24 @@ fn put_item(out: &mut Vec<u8>, packs: &mut Packs, item: &Item) {
     }
 }
 
-fn take_item(from: &mut Reader<'_>, packs: &Packs) -> Option<Item> {
-    let name = from.bytes()?;
-    let is_name = !matches!(name, b"" | b"." | b"..")
-        && !name.contains(&b'/')
-        && !name.contains(&0)
-        && name.len() <= 255;
-    if !is_name {
-        return None;
-    }
-    let name = name.to_vec();
-    let kind = from.byte()?;
-    let mode = from.small()?;
-    let owner = (from.small()?, from.small()?);
-    let modified = (from.signed()?, from.small()?);
-    let (size, links, blocks) = (from.number()?, from.small()?, from.number()?);
-    let inode = u64::from_le_bytes(from.array()?);
-    let body = match kind & !ACL {
-        0 => {
-            let level = from.byte()?;
-            let count = from.number()?;
-            if level > 8 || count > INLINE as u64 {
-                return None;
-            }
-            let refs: Option<Vec<Ref>> = (0..count).map(|_| packs.take(from)).collect();
-            let refs = refs?.into();
-            Body::File(Content { level, refs })
-        }
-        1 => Body::Directory(packs.take(from)?),
-        2 => Body::Link(from.bytes()?.to_vec()),
-        3 => Body::Other,
-        _ => return None,
+/// Returns an object with all that it has.
+pub(crate) fn item_of(view: &ItemView<'_>) -> Option<Item> {
+    let body = match view.kind {
+        ItemKind::File => Body::File(view.content()?),
+        ItemKind::Directory => Body::Directory(view.directory()?),
+        ItemKind::Link => Body::Link(view.target()?.to_vec()),
+        ItemKind::Other => Body::Other,
     };
     Some(Item {
-        name,
-        mode: mode & 0o7777,
-        owner,
-        modified,
-        size,
-        links,
-        blocks,
-        inode,
-        has_acl: kind & ACL != 0,
+        name: view.name.to_vec(),
+        mode: view.mode,
+        owner: view.owner,
+        modified: view.modified,
+        size: view.size,
+        links: view.links,
+        blocks: view.blocks,
+        inode: view.inode,
+        has_acl: view.has_acl,
         body,
     })
 }
@@ -258,6 +212,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::published::address::{Hash, INLINE};
 
     fn any_ref() -> impl Strategy<Value = Ref> {
         (any::<[u8; 32]>(), 0_u8..4, any::<u32>(), any::<u32>()).prop_map(

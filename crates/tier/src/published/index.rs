@@ -2,6 +2,7 @@
 //!
 //! The file has records of a fixed length, sorted, and is searched as it is read: loading it costs one read.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -14,6 +15,9 @@ const MAGIC: [u8; 8] = *b"cwindex1";
 const HEAD: usize = 64;
 const FILE: usize = 56;
 const BLOCK: usize = 56;
+
+/// Number of records on each side of the last one that are searched first.
+const NEAR: usize = 256;
 
 /// The state of a file by which a change is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,16 +54,21 @@ impl FileState {
         self.changed
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.device.to_be_bytes());
-        out.extend_from_slice(&self.inode.to_be_bytes());
-        out.extend_from_slice(&self.size.to_le_bytes());
-        for (seconds, nanos) in [self.modified, self.changed] {
-            // One number, which fits until the year 2262.
-            let at = seconds
-                .wrapping_mul(1_000_000_000)
-                .wrapping_add(nanos.into());
-            out.extend_from_slice(&at.to_le_bytes());
+    fn write(&self, out: &mut [u8; 40]) {
+        // One number, which fits until the year 2262.
+        let time = |(seconds, nanos): (i64, u32)| {
+            let at = seconds.wrapping_mul(1_000_000_000);
+            at.wrapping_add(nanos.into()).to_le_bytes()
+        };
+        let words = [
+            self.device.to_be_bytes(),
+            self.inode.to_be_bytes(),
+            self.size.to_le_bytes(),
+            time(self.modified),
+            time(self.changed),
+        ];
+        for (to, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word;
         }
     }
 }
@@ -68,7 +77,7 @@ impl FileState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownFile {
     pub content: Content,
-    /// The packs that have it.
+    /// The packs of its blocks, where `content` refers to chunks.
     pub packs: Vec<PackId>,
     pub has_acl: bool,
 }
@@ -81,6 +90,8 @@ pub(super) struct LocalIndex {
     bytes: Vec<u8>,
     files: usize,
     blocks: usize,
+    /// The record that was found last.
+    last: Cell<usize>,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -109,6 +120,7 @@ impl LocalIndex {
             bytes,
             files,
             blocks,
+            last: Cell::new(0),
         })
     }
 
@@ -123,14 +135,12 @@ impl LocalIndex {
 
     /// Returns what is stored of a file in this state.
     pub(super) fn file(&self, state: &FileState) -> Option<KnownFile> {
-        let mut wanted = Vec::with_capacity(FILE);
-        state.put(&mut wanted);
+        let mut wanted = [0; 40];
+        state.write(&mut wanted);
         let files = self.records(HEAD, self.files);
-        let found = files
-            .binary_search_by(|record| record[..16].cmp(&wanted[..16]))
-            .ok()?;
+        let found = self.find(files, &wanted[..16])?;
         let record = files.get(found)?;
-        if record[..40] != wanted[..40] {
+        if record[..40] != wanted {
             return None;
         }
         let at = usize::try_from(word(record, 40)?).ok()?;
@@ -141,12 +151,9 @@ impl LocalIndex {
         let refs: Option<Vec<Ref>> = (0..count).map(|_| take_ref(&mut from)).collect();
         let refs = refs?;
         let mut packs: Vec<PackId> = Vec::new();
-        match level {
-            0 => packs.extend(refs.iter().map(|to| to.pack)),
-            _ => {
-                for _ in 0..from.number()? {
-                    packs.push(PackId(from.array()?));
-                }
+        if level > 0 {
+            for _ in 0..from.number()? {
+                packs.push(PackId(from.array()?));
             }
         }
         let content = Content {
@@ -158,6 +165,23 @@ impl LocalIndex {
             packs,
             has_acl: first & ACL != 0,
         })
+    }
+
+    /// Finds the record of a file, first near the last one that was found: files of a directory mostly have neighbouring
+    /// inode numbers.
+    fn find(&self, files: &[[u8; FILE]], id: &[u8]) -> Option<usize> {
+        let order = |record: &[u8; FILE]| record[..16].cmp(id);
+        let start = self.last.get().saturating_sub(NEAR).min(files.len());
+        let near = files.get(start..)?;
+        let near = near.get(..NEAR * 2).unwrap_or(near);
+        let is_near = near.first().is_some_and(|first| order(first).is_le())
+            && near.last().is_some_and(|last| order(last).is_ge());
+        let found = match is_near {
+            true => start.saturating_add(near.binary_search_by(order).ok()?),
+            false => files.binary_search_by(order).ok()?,
+        };
+        self.last.set(found);
+        Some(found)
     }
 
     /// Returns where a block or a chunk is.
@@ -185,6 +209,7 @@ impl LocalIndex {
             bytes,
             files: 0,
             blocks: blocks.len(),
+            last: Cell::new(0),
         }
     }
 
@@ -205,17 +230,22 @@ impl LocalIndex {
             pack.is_some_and(|pack| used.is_some_and(|used| used.contains(&pack)))
         };
         blocks.extend(self.block_records().iter().filter(is_used));
-        blocks.sort_unstable();
-        let mut out = vec![0; HEAD];
+        // Sorted but for the new ones: a stable sort merges them.
+        blocks.sort();
+        let room = HEAD + files.len() * (FILE + BLOCK + 2) + blocks.len() * BLOCK;
+        let mut out = Vec::with_capacity(room);
+        out.resize(HEAD, 0);
         out[..8].copy_from_slice(&MAGIC);
         out[8..40].copy_from_slice(&root.0);
         out[40..48].copy_from_slice(&(files.len() as u64).to_le_bytes());
         out[48..56].copy_from_slice(&(blocks.len() as u64).to_le_bytes());
         let mut at = HEAD + files.len() * FILE + blocks.len() * BLOCK;
-        let mut contents = Vec::new();
+        let mut contents = Vec::with_capacity(files.len() * (BLOCK + 2));
         for (state, file) in &files {
             let (content, packs) = (&file.content, &file.packs);
-            state.put(&mut out);
+            let mut record = [0; 40];
+            state.write(&mut record);
+            out.extend_from_slice(&record);
             out.extend_from_slice(&(at as u64).to_le_bytes());
             out.extend_from_slice(&[0; 8]);
             let begin = contents.len();

@@ -15,7 +15,7 @@
 //! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`; both in a directory only
 //!
 //! # Layout of the module
-//! - `address`: hashes and places; `wire`, `chunk`: chunks as bytes; `tree`: directories of chunks
+//! - `address`: hashes and places; `wire`, `leaf`, `chunk`: chunks as bytes; `tree`: directories of chunks
 //! - `keys`, `record`: signatures; `state`: what this machine has seen
 //! - `store`: a directory (`folder`) or a prefix of a bucket (`bucket`), as a `place`
 //! - `claims`, `pack`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
@@ -23,7 +23,7 @@
 
 pub(crate) mod address;
 mod bucket;
-mod chunk;
+pub(crate) mod chunk;
 mod claims;
 mod diff;
 mod error;
@@ -32,6 +32,7 @@ mod folder;
 mod gc;
 mod index;
 mod keys;
+pub(crate) mod leaf;
 mod pack;
 mod packs;
 mod place;

@@ -43,6 +43,8 @@ pub(super) struct PackWriter<'a> {
     tree: OpenPack,
     /// Packs that the version refers to.
     used: HashSet<PackId>,
+    /// The pack that was noted last.
+    last_used: Option<PackId>,
     pub(super) written_bytes: u64,
     pub(super) written_packs: u64,
 }
@@ -64,6 +66,7 @@ impl<'a> PackWriter<'a> {
             data: fresh(DATA, store)?,
             tree: fresh(TREE, store)?,
             used: HashSet::new(),
+            last_used: None,
             written_bytes: 0,
             written_packs: 0,
         })
@@ -102,7 +105,13 @@ impl<'a> PackWriter<'a> {
 
     /// Notes packs that a file refers to which was not read again.
     pub(super) fn uses(&mut self, packs: impl IntoIterator<Item = PackId>) {
-        self.used.extend(packs);
+        for pack in packs {
+            // Files of a directory mostly are in one pack.
+            if self.last_used != Some(pack) {
+                self.used.insert(pack);
+                self.last_used = Some(pack);
+            }
+        }
     }
 
     fn end(&mut self, part: Part) -> Result<(), PublishError> {

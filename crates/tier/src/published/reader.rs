@@ -6,14 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 
 use super::address::{Content, FAN_OUT, Hash, Ref};
-use super::chunk::{Body, Chunk, Item};
+use super::chunk::{Body, Chunk, Item, item_of};
+use super::leaf::{Leaf, Leaves, time};
 use super::packs::PackReader;
 use super::recent::Recent;
 use super::record::Record;
@@ -23,12 +23,30 @@ use crate::{BlockCache, Entry, Error, Kind, Meta, Origin, Room, Version};
 /// Bytes of chunks that are kept decoded, by their length in the store.
 const CHUNKS: usize = 4 << 20;
 
+/// A chunk that was read.
+#[derive(Clone, Debug)]
+enum Decoded {
+    /// Objects of a directory.
+    Leaf(Arc<Leaf>),
+    /// References.
+    Refs(Arc<Chunk>),
+}
+
+impl Decoded {
+    fn new(bytes: &Bytes) -> Option<Self> {
+        Some(match Leaf::decode(bytes.clone()) {
+            Some(leaf) => Self::Leaf(Arc::new(leaf)),
+            None => Self::Refs(Arc::new(Chunk::decode(bytes)?)),
+        })
+    }
+}
+
 /// Versions of one name.
 #[derive(Debug)]
 pub struct Published {
     packs: PackReader,
     cache: OnceLock<WeakCache>,
-    chunks: Mutex<Recent<Hash, Arc<Chunk>>>,
+    chunks: Mutex<Recent<Hash, Decoded>>,
     /// Versions that are or were served.
     versions: Mutex<Vec<Record>>,
     /// The version of all metadata: hashes name states.
@@ -83,7 +101,7 @@ impl Published {
     }
 
     /// Returns a chunk, decoded.
-    async fn chunk(&self, to: &Ref) -> Result<Arc<Chunk>, Error> {
+    async fn chunk(&self, to: &Ref) -> Result<Decoded, Error> {
         let chunks = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chunk) = chunks().get(&to.hash) {
             return Ok(chunk);
@@ -104,31 +122,34 @@ impl Published {
             why: "the cache that reads it is closed",
         })?;
         let bytes = cache.get(&cache.file(path, meta), whole).await?;
-        let chunk = Chunk::decode(&bytes).ok_or_else(|| damaged(path))?;
-        let chunk = Arc::new(chunk);
-        chunks().put(to.hash, Arc::clone(&chunk), bytes.len());
+        let chunk = Decoded::new(&bytes).ok_or_else(|| damaged(path))?;
+        chunks().put(to.hash, chunk.clone(), bytes.len());
         Ok(chunk)
+    }
+
+    /// Returns the part of a directory in which a name is, if it is in any.
+    async fn part(&self, top: Ref, name: &[u8]) -> Result<Option<Arc<Leaf>>, Error> {
+        let mut at = top;
+        loop {
+            let chunk = match self.chunk(&at).await? {
+                Decoded::Leaf(leaf) => return Ok(Some(leaf)),
+                Decoded::Refs(chunk) => chunk,
+            };
+            let Chunk::Index(entries) = &*chunk else {
+                return Err(damaged(Path::new(&at.pack.path())));
+            };
+            let behind = entries.partition_point(|(first, _)| first.as_slice() <= name);
+            match behind.checked_sub(1).and_then(|last| entries.get(last)) {
+                Some((_, below)) => at = *below,
+                None => return Ok(None),
+            }
+        }
     }
 
     /// Looks a name up in a directory.
     async fn child(&self, top: Ref, name: &[u8]) -> Result<Option<Item>, Error> {
-        let mut at = top;
-        loop {
-            match &*self.chunk(&at).await? {
-                Chunk::Leaf(items) => {
-                    let found = items.binary_search_by(|item| item.name.as_slice().cmp(name));
-                    return Ok(found.ok().and_then(|found| items.get(found)).cloned());
-                }
-                Chunk::Index(entries) => {
-                    let behind = entries.partition_point(|(first, _)| first.as_slice() <= name);
-                    match behind.checked_sub(1).and_then(|last| entries.get(last)) {
-                        Some((_, below)) => at = *below,
-                        None => return Ok(None),
-                    }
-                }
-                Chunk::Refs(_) => return Err(damaged(Path::new(&at.pack.path()))),
-            }
-        }
+        let leaf = self.part(top, name).await?;
+        Ok(leaf.and_then(|leaf| item_of(&leaf.view(leaf.find(name)?)?)))
     }
 
     async fn find(&self, path: &Path) -> Result<Item, Error> {
@@ -148,19 +169,26 @@ impl Published {
         Ok(item)
     }
 
-    /// Returns all chunks of a directory with objects, in the order of names.
-    async fn leaves(&self, top: Ref) -> Result<Vec<Arc<Chunk>>, Error> {
-        let mut leaves = Vec::new();
-        let mut left = vec![top];
-        while let Some(to) = left.pop() {
-            let chunk = self.chunk(&to).await?;
-            match &*chunk {
-                Chunk::Leaf(_) => leaves.push(chunk),
-                Chunk::Index(entries) => left.extend(entries.iter().rev().map(|(_, to)| *to)),
-                Chunk::Refs(_) => return Err(damaged(Path::new(&to.pack.path()))),
+    /// Returns the parts of a directory, in the order of names.
+    async fn parts(&self, top: Ref) -> Result<Vec<Ref>, Error> {
+        let mut level = vec![top];
+        loop {
+            let mut below = Vec::new();
+            for to in &level {
+                match self.chunk(to).await? {
+                    // All of a level are: the others are not read for that.
+                    Decoded::Leaf(_) => return Ok(level),
+                    Decoded::Refs(chunk) => match &*chunk {
+                        Chunk::Index(entries) => below.extend(entries.iter().map(|(_, to)| *to)),
+                        _ => return Err(damaged(Path::new(&to.pack.path()))),
+                    },
+                }
             }
+            if below.is_empty() {
+                return Err(damaged(Path::new(&top.pack.path())));
+            }
+            level = below;
         }
-        Ok(leaves)
     }
 
     fn meta(&self, item: &Item) -> Meta {
@@ -203,7 +231,10 @@ impl Published {
             if level == 0 {
                 return Ok(to);
             }
-            match &*self.chunk(&to).await? {
+            let Decoded::Refs(chunk) = self.chunk(&to).await? else {
+                return Err(damaged(path));
+            };
+            match &*chunk {
                 Chunk::Refs(below) if below.len() as u64 <= FAN_OUT => {
                     refs = below.as_slice().into()
                 }
@@ -223,15 +254,6 @@ fn kind(item: &Item) -> Kind {
     }
 }
 
-fn time((seconds, nanos): (i64, u32)) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let second = match seconds {
-        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
-        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
-    };
-    second?.checked_add(Duration::from_nanos(nanos.into()))
-}
-
 fn damaged(path: &Path) -> Error {
     Error::Published {
         path: path.to_owned(),
@@ -239,10 +261,38 @@ fn damaged(path: &Path) -> Error {
     }
 }
 
+impl Leaves for Published {
+    fn leaves<'a>(&'a self, top: &'a Ref) -> BoxFuture<'a, Result<Vec<Ref>, Error>> {
+        Box::pin(self.parts(*top))
+    }
+
+    fn leaf<'a>(&'a self, at: &'a Ref) -> BoxFuture<'a, Result<Arc<Leaf>, Error>> {
+        Box::pin(async move {
+            match self.chunk(at).await? {
+                Decoded::Leaf(leaf) => Ok(leaf),
+                Decoded::Refs(_) => Err(damaged(Path::new(&at.pack.path()))),
+            }
+        })
+    }
+
+    fn leaf_of<'a>(
+        &'a self,
+        top: &'a Ref,
+        name: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Arc<Leaf>>, Error>> {
+        Box::pin(self.part(*top, name))
+    }
+}
+
 impl Origin for Published {
     fn identity(&self) -> &'static str {
         // No part of any key: blocks are named by their hashes.
         "published"
+    }
+
+    #[expect(private_interfaces, reason = "only origins of this crate have them")]
+    fn leaves(&self) -> Option<&dyn Leaves> {
+        Some(self)
     }
 
     fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
@@ -271,13 +321,14 @@ impl Origin for Published {
                 });
             };
             let mut entries = Vec::new();
-            for leaf in self.leaves(top).await? {
-                let Chunk::Leaf(items) = &*leaf else { continue };
-                entries.extend(items.iter().map(|item| Entry {
+            for part in self.parts(top).await? {
+                let leaf = self.leaf(&part).await?;
+                let items = leaf.views(0).filter_map(|view| item_of(&view));
+                entries.extend(items.map(|item| Entry {
                     name: OsString::from_vec(item.name.clone()),
-                    kind: kind(item),
+                    kind: kind(&item),
                     inode: item.inode,
-                    meta: Some(Box::new(self.meta(item))),
+                    meta: Some(Box::new(self.meta(&item))),
                 }));
             }
             Ok(entries)

@@ -16,7 +16,7 @@ use super::chunk::{Body, Item};
 use super::error::PublishError;
 use super::index::{FileState, KnownFile, LocalIndex};
 use super::pack::{PackWriter, Part};
-use super::tree::{joined, write_content, write_directory};
+use super::tree::{write_content, write_directory};
 
 /// How often a file is read that changes meanwhile.
 const READS: u32 = 3;
@@ -56,6 +56,8 @@ pub(super) struct Walk<'a> {
     /// Files that changed at this time or later may change again without a trace in their times.
     settled: (i64, u32),
     buffer: Vec<u8>,
+    /// What an inode number is a hash of.
+    state: Vec<u8>,
     /// The files with more than one name.
     linked: HashMap<(u64, u64), (u64, KnownFile)>,
     pub(super) files: Vec<(FileState, KnownFile)>,
@@ -75,6 +77,7 @@ impl<'a> Walk<'a> {
             block,
             settled,
             buffer: vec![0; usize::try_from(block).unwrap_or(0)],
+            state: Vec::new(),
             linked: HashMap::new(),
             files: Vec::new(),
             walked: Walked::default(),
@@ -105,8 +108,11 @@ impl<'a> Walk<'a> {
     fn directory(&mut self, directory: &File, path: &Path) -> Result<Ref, PublishError> {
         self.walked.directories += 1;
         let mut items = Vec::new();
+        let mut at = PathBuf::new();
         for name in names(directory, path)? {
-            let at = joined(path, &name);
+            at.clear();
+            at.push(path);
+            at.push(std::ffi::OsStr::from_bytes(&name));
             let Some(found) = look(directory, &name, &at)? else {
                 self.walked.vanished += 1;
                 continue;
@@ -157,9 +163,14 @@ impl<'a> Walk<'a> {
         has_acl: bool,
     ) -> Item {
         let id = FileState::of(found).id();
-        let known = self.linked.get(&id).map(|(inode, _)| *inode);
+        let known = match found.stx_nlink {
+            0 | 1 => None,
+            _ => self.linked.get(&id).map(|(inode, _)| *inode),
+        };
         let inode = known.filter(|inode| *inode != 0).unwrap_or_else(|| {
-            let mut state = path.as_os_str().as_bytes().to_vec();
+            let state = &mut self.state;
+            state.clear();
+            state.extend_from_slice(path.as_os_str().as_bytes());
             for number in [
                 found.stx_size,
                 u64::from(found.stx_mode),
@@ -180,9 +191,11 @@ impl<'a> Walk<'a> {
                 Body::Link(target) => state.extend_from_slice(target),
                 Body::Other => {}
             }
-            MADE | XxHash3_64::oneshot(&state)
+            MADE | XxHash3_64::oneshot(state)
         });
-        if let Some(linked) = self.linked.get_mut(&id) {
+        if found.stx_nlink > 1
+            && let Some(linked) = self.linked.get_mut(&id)
+        {
             linked.0 = inode;
         }
         Item {
@@ -210,13 +223,16 @@ impl<'a> Walk<'a> {
         self.walked.files += 1;
         self.walked.bytes = self.walked.bytes.saturating_add(found.stx_size);
         let state = FileState::of(&found);
-        if let Some((_, known)) = self.linked.get(&state.id()) {
+        if found.stx_nlink > 1
+            && let Some((_, known)) = self.linked.get(&state.id())
+        {
             let body = Body::File(known.content.clone());
             return Ok(Some((found, body, known.has_acl)));
         }
         let (found, known) = match self.base.file(&state) {
             Some(known) => {
-                self.packs.uses(known.packs.iter().copied());
+                let of_refs = known.content.refs.iter().map(|to| to.pack);
+                self.packs.uses(of_refs.chain(known.packs.iter().copied()));
                 self.files.push((state, known.clone()));
                 (found, known)
             }
@@ -272,6 +288,9 @@ impl<'a> Walk<'a> {
             packs.dedup();
             let content = write_content(&mut self.packs, refs)?;
             packs.extend(content.refs.iter().map(|to| to.pack));
+            if content.level == 0 {
+                packs = Vec::new();
+            }
             let known = KnownFile {
                 content,
                 packs,
