@@ -16,3 +16,4 @@ mod topology;
 pub(super) use cluster::RedisCluster;
 pub(crate) use resp::fuzz;
 pub(super) use single::SingleRedis;
+pub(crate) use slot::of_key as slot_of;
