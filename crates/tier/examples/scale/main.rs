@@ -31,8 +31,10 @@ use placement::{Names, Placement, evenness, moved_by_growing, moved_by_shrinking
 /// How many nodes are looked at.
 const SIZES: [usize; 5] = [10, 30, 100, 300, 1_000];
 
-/// A table and its place in the page.
-const TABLES: [(&str, fn() -> String); 8] = [
+/// The name of a place in the page, and what makes the table for it.
+type Table = (&'static str, fn() -> String);
+
+const TABLES: [Table; 8] = [
     ("evenness", evenness_table),
     ("moves", moves_table),
     ("one-slow", one_slow_table),
