@@ -227,33 +227,70 @@ impl Count {
 
 /// Histogram of latencies: three digits, up to an hour, in bounded memory.
 #[derive(Debug)]
-pub(crate) struct Latencies(Mutex<Histogram<u64>>);
+pub(crate) struct Latencies(Mutex<Recorded>);
+
+/// Latencies in microseconds. A histogram takes 190 KB: for each of a thousand nodes, of which a client asks most a few
+/// times, that is more than the blocks in memory.
+#[derive(Debug)]
+enum Recorded {
+    Few(Vec<u32>),
+    Many(Histogram<u64>),
+}
+
+/// Number of latencies from which on they are in a histogram.
+const MANY: usize = 64;
+
+/// Longest latency in microseconds: an hour.
+const LONGEST: u32 = 3_600_000_000;
+
+fn histogram_of(few: &[u32]) -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, u64::from(LONGEST), 3)
+        .or_else(|_| Histogram::new(3))
+        .unwrap_or_else(|_| unreachable!("three digits are allowed"));
+    for microseconds in few {
+        histogram.saturating_record(u64::from(*microseconds));
+    }
+    histogram
+}
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)
-            .or_else(|_| Histogram::new(3))
-            .unwrap_or_else(|_| unreachable!("three digits are allowed"));
-        Self(Mutex::new(histogram))
+        Self(Mutex::new(Recorded::Few(Vec::new())))
     }
 
     pub(crate) fn record(&self, took: Duration) {
-        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .saturating_record(microseconds);
+        let microseconds = u32::try_from(took.as_micros())
+            .unwrap_or(LONGEST)
+            .clamp(1, LONGEST);
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *recorded {
+            Recorded::Few(few) if few.len() < MANY => few.push(microseconds),
+            Recorded::Few(few) => {
+                let mut histogram = histogram_of(few);
+                histogram.saturating_record(u64::from(microseconds));
+                *recorded = Recorded::Many(histogram);
+            }
+            Recorded::Many(histogram) => histogram.saturating_record(u64::from(microseconds)),
+        }
     }
 
     pub(crate) fn get(&self) -> Option<Latency> {
-        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let seconds = |microseconds: u64| Duration::from_micros(microseconds).as_secs_f64();
-        (!histogram.is_empty()).then(|| Latency {
-            mean_seconds: histogram.mean() / 1e6,
-            p50_seconds: seconds(histogram.value_at_quantile(0.5)),
-            p99_seconds: seconds(histogram.value_at_quantile(0.99)),
-            max_seconds: seconds(histogram.max()),
-        })
+        let recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*recorded {
+            Recorded::Few(few) if few.is_empty() => None,
+            Recorded::Few(few) => Some(latency_of(&histogram_of(few))),
+            Recorded::Many(histogram) => Some(latency_of(histogram)),
+        }
+    }
+}
+
+fn latency_of(histogram: &Histogram<u64>) -> Latency {
+    let seconds = |microseconds: u64| Duration::from_micros(microseconds).as_secs_f64();
+    Latency {
+        mean_seconds: histogram.mean() / 1e6,
+        p50_seconds: seconds(histogram.value_at_quantile(0.5)),
+        p99_seconds: seconds(histogram.value_at_quantile(0.99)),
+        max_seconds: seconds(histogram.max()),
     }
 }
 

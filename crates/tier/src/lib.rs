@@ -76,6 +76,8 @@ mod runtime;
 mod seal;
 mod setting_value;
 mod settings;
+#[doc(hidden)]
+pub mod simulation;
 mod tls;
 mod tree;
 mod turn;

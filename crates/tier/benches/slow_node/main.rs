@@ -6,13 +6,16 @@
 //! One node is stopped for 5 s. In the healthy phase all kinds of clients take turns, so that other
 //! load on the machine disturbs them alike.
 //!
-//! `cargo bench -p cachewise-tier --bench slow_node [-- healthy|replicas|alone]`
+//! `cargo bench -p cachewise-tier --bench slow_node [-- healthy|replicas|rounds|alone] [--check]`; with
+//! `--check` it ends with 1 if a goal is missed.
 
 mod load;
 mod raw;
+mod rounds;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,11 +68,11 @@ impl Client {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let runtime = support::runtime();
     let load = Load::new();
     println!("{}", heading());
-    if wants("healthy") || wants("replicas") {
+    if wants("healthy") || wants("replicas") || wants("rounds") {
         let cluster = servers(Topology::Cluster, 1);
         if wants("healthy") {
             healthy(&runtime, &load, &cluster);
@@ -83,6 +86,9 @@ fn main() {
             Goal::AtMost(50.0).beside("max", on.at(1.0), " ms");
             Goal::AtMost(0.0).beside("errors", on.failed() as f64, "");
         }
+        if wants("rounds") {
+            rounds::run(&runtime, &load, &cluster);
+        }
     }
     if wants("alone") {
         let cluster = servers(Topology::Cluster, 0);
@@ -91,6 +97,7 @@ fn main() {
         Goal::AtMost(30.0).beside("p99", on.at(0.99), " ms");
         Goal::AtMost(0.0).beside("errors", on.failed() as f64, "");
     }
+    support::status()
 }
 
 fn heading() -> String {

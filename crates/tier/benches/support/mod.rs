@@ -6,7 +6,9 @@
 pub mod raw;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
@@ -90,6 +92,30 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// Returns the median, and the least and the greatest number.
+pub fn spread(numbers: impl Iterator<Item = f64>) -> String {
+    let numbers: Vec<f64> = numbers.collect();
+    let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!(
+        "{:.2} ({least:.2} to {greatest:.2})",
+        median(numbers.into_iter())
+    )
+}
+
+/// Goals that were missed.
+static MISSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the status of the program: 1 if goals were missed and `--check` was given.
+pub fn status() -> ExitCode {
+    let missed = MISSED.load(Ordering::Relaxed);
+    let is_checked = std::env::args().any(|argument| argument == "--check");
+    if missed > 0 {
+        println!("\n{missed} goals were NOT met");
+    }
+    ExitCode::from(u8::from(is_checked && missed > 0))
+}
+
 /// The goal for a figure.
 pub enum Goal {
     AtMost(f64),
@@ -103,6 +129,7 @@ impl Goal {
             Self::AtMost(bound) => (figure <= bound, "at most", bound),
             Self::AtLeast(bound) => (figure >= bound, "at least", bound),
         };
+        MISSED.fetch_add(usize::from(!is_met), Ordering::Relaxed);
         let verdict = if is_met { "met" } else { "NOT met" };
         println!("    goal: {what} {words} {bound}{unit}: {figure:.2}{unit}, {verdict}");
     }

@@ -6,16 +6,24 @@
 //!
 //! ```sh
 //! cargo run --release -p cachewise-tier --example scale          # prints the tables
+//! cargo run --release -p cachewise-tier --example scale -- storm    # prints one of them
 //! cargo run --release -p cachewise-tier --example scale -- docs/scale.md   # writes them into the page
 //! ```
 
+mod fleet;
 mod load;
 mod page;
 mod placement;
 mod random;
+mod storm;
+mod zones;
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::time::Duration;
+
+use cachewise_tier::Settings;
+use fleet::Replicas;
 
 use load::{Outcome, Policy, Scenario, Trouble, simulate};
 use placement::{Names, Placement, evenness, moved_by_growing, moved_by_shrinking};
@@ -23,16 +31,31 @@ use placement::{Names, Placement, evenness, moved_by_growing, moved_by_shrinking
 /// How many nodes are looked at.
 const SIZES: [usize; 5] = [10, 30, 100, 300, 1_000];
 
+/// The name of a place in the page, and what makes the table for it.
+type Table = (&'static str, fn() -> String);
+
+const TABLES: [Table; 8] = [
+    ("evenness", evenness_table),
+    ("moves", moves_table),
+    ("one-slow", one_slow_table),
+    ("many-slow", many_slow_table),
+    ("busy", busy_table),
+    ("growth", growth_table),
+    ("storm", storm_table),
+    ("zones", zones_table),
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let tables = [
-        ("evenness", evenness_table()),
-        ("moves", moves_table()),
-        ("one-slow", one_slow_table()),
-        ("many-slow", many_slow_table()),
-        ("busy", busy_table()),
-        ("growth", growth_table()),
-    ];
-    match std::env::args_os().nth(1) {
+    let argument = std::env::args_os().nth(1);
+    let one = TABLES
+        .iter()
+        .find(|(name, _)| argument.as_ref().is_some_and(|argument| argument == name));
+    if let Some((_, table)) = one {
+        println!("{}", table());
+        return Ok(());
+    }
+    let tables = TABLES.map(|(name, table)| (name, table()));
+    match argument {
         Some(file) => page::write(file.as_ref(), &tables)?,
         None => {
             for (name, table) in &tables {
@@ -186,6 +209,73 @@ fn growth_table() -> String {
             refill.after_sixty,
             percent(refill.read_again),
         );
+    }
+    table
+}
+
+/// Clients that start at once, with leases and without.
+fn storm_table() -> String {
+    let mut table = String::from(
+        "| clients | nodes | all start within | leases | origin reads per block | in the busiest 100 ms | ready: median, s | last, s | waits in vain, % |\n\
+         |---:|---:|---:|---|---:|---:|---:|---:|---:|\n",
+    );
+    for (clients, nodes) in [(1_000, 10), (1_000, 100), (10_000, 1_000)] {
+        for seconds in [0, 1, 10] {
+            for leases in [false, true] {
+                let cost = storm::simulate(storm::Start {
+                    clients,
+                    nodes,
+                    within: Duration::from_secs(seconds),
+                    leases,
+                });
+                let leases = if leases { "yes" } else { "no" };
+                let _ = writeln!(
+                    table,
+                    "| {clients} | {nodes} | {seconds} s | {leases} | {:.2} | {} | {:.2} | {:.2} | {} |",
+                    cost.reads_per_block,
+                    cost.busiest,
+                    cost.median,
+                    cost.last,
+                    percent(cost.in_vain),
+                );
+            }
+        }
+    }
+    table
+}
+
+/// A third of the nodes lost at once.
+fn zones_table() -> String {
+    let mut table = String::from(
+        "| clients | nodes | replicas | time | from the origin, % | origin reads/s | read p50, ms | p99 | p99.9 | max |\n\
+         |---:|---:|---|---|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for (clients, nodes) in [(100, 12), (1_000, 100), (10_000, 1_000)] {
+        for (replicas, name) in [
+            (Replicas::None, "none"),
+            (Replicas::SameZone, "in the same zone"),
+            (Replicas::OtherZone, "in another zone"),
+        ] {
+            let parts = zones::simulate(zones::Loss {
+                clients,
+                nodes,
+                replicas,
+                settings: Settings::default,
+            });
+            for (mut part, time) in parts.into_iter().zip(["before", "lost", "after 15 s"]) {
+                let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
+                let _ = writeln!(
+                    table,
+                    "| {clients} | {nodes} | {name} | {time} | {} | {:.0} | {} | {} | {} | {} |",
+                    percent(part.origin()),
+                    part.origin_a_second(),
+                    ms(part.within(0.5)),
+                    ms(part.within(0.99)),
+                    ms(part.within(0.999)),
+                    ms(part.within(1.0)),
+                );
+            }
+        }
     }
     table
 }

@@ -33,24 +33,9 @@ pub enum Names {
     Hashed,
 }
 
-/// The checksum by which Redis Cluster finds a key's slot: CRC-16/XMODEM, polynomial 0x1021, most significant bit
-/// first, from 0.
-pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc: u16, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            let shifted = crc << 1;
-            if crc & 0x8000 == 0 {
-                shifted
-            } else {
-                shifted ^ 0x1021
-            }
-        })
-    })
-}
-
-/// The slot of a key.
+/// The slot of a key, as the client of Redis Cluster computes it.
 pub fn slot(key: &[u8]) -> usize {
-    usize::from(crc16(key)) % SLOTS
+    usize::from(cachewise_tier::simulation::slot_of(key))
 }
 
 /// Returns the node of a slot when all nodes have contiguous ranges of equal size.
@@ -148,7 +133,7 @@ mod tests {
     #[test]
     fn the_check_sum_is_that_of_redis() {
         // The check value of the specification, and what `CLUSTER KEYSLOT` says.
-        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(slot(b"123456789"), 0x31c3 % SLOTS);
         assert_eq!(slot(b"foo"), 12_182);
     }
 

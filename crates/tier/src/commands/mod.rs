@@ -1,7 +1,7 @@
 //! The commands of `cachewise-tier`: a block cache that many machines share.
 //!
 //! # Layout
-//! - `columns`: the columns of all tables
+//! - `columns`: the columns of all tables; `dashboard`: what dashboards/tier/ shows of them
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file;
 //!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `stat_periods`: those of each period; `totals`: counters over all tiers
@@ -14,6 +14,8 @@ mod arguments;
 mod background;
 mod cache;
 mod columns;
+#[cfg(test)]
+mod dashboard;
 mod dev_cluster;
 mod drop;
 mod files;

@@ -89,7 +89,7 @@ impl Remote {
         Ok(Self::with_form(engine, settings, settings.block.0, form))
     }
 
-    #[cfg(test)]
+    /// Puts an engine of plain blocks behind the policy.
     pub(crate) fn new(engine: Arc<dyn RemoteEngine>, policy: &Settings, block_size: u64) -> Self {
         let form = BlockForm::new(policy, Buffers::for_blocks(block_size));
         Self::with_form(engine, policy, block_size, form)

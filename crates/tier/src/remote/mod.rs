@@ -11,8 +11,7 @@ mod wire;
 use std::sync::Arc;
 
 pub use engine::{NodeId, RemoteEngine, RemoteError};
-pub(crate) use redis::fuzz as fuzz_resp;
-pub(crate) use redis::{Heard, Messages};
+pub(crate) use redis::{Heard, Messages, fuzz as fuzz_resp, slot_of};
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 pub(crate) use wire::Buffers;

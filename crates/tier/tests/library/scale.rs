@@ -1,5 +1,8 @@
 //! The simulation of many nodes beside five real ones: the same keys on the same nodes, and the same shares lost.
 
+#[path = "../../examples/scale/fleet.rs"]
+#[allow(dead_code)]
+mod fleet;
 #[path = "../../examples/scale/load.rs"]
 #[allow(dead_code)]
 mod load;
@@ -12,9 +15,19 @@ mod placement;
 #[path = "../../examples/scale/random.rs"]
 #[allow(dead_code)]
 mod random;
+#[path = "../../examples/scale/storm.rs"]
+#[allow(dead_code)]
+mod storm;
+#[path = "../../examples/scale/zones.rs"]
+#[allow(dead_code)]
+mod zones;
+
+use std::time::Duration;
 
 use crate::support;
+use cachewise_tier::Settings;
 use cachewise_tier::dev_cluster::{DevCluster, Role};
+use fleet::Replicas;
 use load::{Policy, Scenario, simulate};
 use placement::{node_of_slot, slot};
 
@@ -79,6 +92,46 @@ fn a_fifth_goes_to_the_origin_without_replicas_and_nothing_with_them() {
 }
 
 #[test]
+fn clients_with_leases_read_each_block_once_when_starts_are_spread() {
+    let start = |leases| {
+        storm::simulate(storm::Start {
+            clients: 100,
+            nodes: 10,
+            within: Duration::from_secs(1),
+            leases,
+        })
+    };
+    let (with, without) = (start(true), start(false));
+    assert!((1.0..1.05).contains(&with.reads_per_block), "{with:?}");
+    assert!(without.reads_per_block > 5.0, "{without:?}");
+    assert!(with.last < 1.0, "no client waits for long: {with:?}");
+    let again = start(true);
+    assert_eq!(
+        format!("{with:?}"),
+        format!("{again:?}"),
+        "the same figures each time"
+    );
+}
+
+#[test]
+fn lost_zone_costs_the_origin_nothing_where_replicas_are_in_another() {
+    let lost = |replicas| {
+        let [_, lost, _] = zones::simulate(zones::Loss {
+            clients: 30,
+            nodes: 12,
+            replicas,
+            settings: Settings::default,
+        });
+        lost.origin()
+    };
+    assert_eq!(lost(Replicas::OtherZone), 0.0);
+    for replicas in [Replicas::None, Replicas::SameZone] {
+        let origin = lost(replicas);
+        assert!((0.2..0.5).contains(&origin), "{replicas:?}: {origin}");
+    }
+}
+
+#[test]
 fn the_page_has_a_place_for_each_table() {
     let page = include_str!("../../../../docs/scale.md");
     let names = [
@@ -88,6 +141,8 @@ fn the_page_has_a_place_for_each_table() {
         "many-slow",
         "busy",
         "growth",
+        "storm",
+        "zones",
     ];
     for name in names {
         let begin = format!("<!-- scale: {name} -->\n| ");

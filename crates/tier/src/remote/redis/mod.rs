@@ -18,3 +18,4 @@ pub(super) use cluster::RedisCluster;
 pub(crate) use messages::{Heard, Messages};
 pub(crate) use resp::fuzz;
 pub(super) use single::SingleRedis;
+pub(crate) use slot::of_key as slot_of;

@@ -6,7 +6,7 @@ pub(super) const SLOTS: u16 = 16_384;
 /// Returns the slot of a key without braces.
 ///
 /// The specification of Redis Cluster has it: CRC-16/XMODEM, modulo 16,384.
-pub(super) fn of_key(key: &[u8]) -> u16 {
+pub(crate) fn of_key(key: &[u8]) -> u16 {
     let mut crc: u16 = 0;
     for byte in key {
         let at = usize::from((crc >> 8) as u8 ^ byte);
