@@ -112,8 +112,11 @@ ONCE int want_name(struct subject *subject, struct file_id *file)
 		if (!failed)
 			bpf_map_delete_elem(&files, &id);
 	} else {
-		struct unnamed *unnamed = &cpu->unnamed[place & (WAITING - 1)];
+		struct unnamed *unnamed;
 
+		/* the compiler knows this bound, and Linux 6.1 may have forgotten it */
+		barrier_var(place);
+		unnamed = &cpu->unnamed[place & (WAITING - 1)];
 		unnamed->subject = *subject;
 		unnamed->file = id;
 		unnamed->is_known = !!known;

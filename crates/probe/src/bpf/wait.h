@@ -199,8 +199,12 @@ static __always_inline int book_times(struct task_struct *task, struct timing *t
 	key.process = process;
 	key.process.cgroup = cgroup_id_of(task);
 	/* the row of a file that has had none is made by the events that name it */
-	if (!first && timing->mapping && bpf_map_lookup_elem(&files, &timing->file))
-		key.file = timing->file;
+	if (!first && timing->mapping) {
+		struct file_id file = timing->file; /* a map's key has to be on the stack */
+
+		if (bpf_map_lookup_elem(&files, &file))
+			key.file = file;
+	}
 	row = row_of(&key);
 	if (!row)
 		return 0;
