@@ -20,8 +20,26 @@ use crate::skeleton::{
 };
 use crate::snapshot::FileId;
 
-/// Run by user space, not attached to anything.
-const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
+/// Run by user space or by other programs, not attached to anything.
+const RUN_ON_DEMAND: [&str; 6] = [
+    "walk",
+    "flush",
+    "meet_owner",
+    "look_again",
+    "name_waiting",
+    "settle_over",
+];
+
+/// Programs with which others go on, in the order of `enum service` in maps.h.
+const SERVICES: [&str; 7] = [
+    "name_waiting",
+    "settle_over",
+    "on_get_pages",
+    "on_insert",
+    "on_delete",
+    "on_direct_begin",
+    "on_exit",
+];
 
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
@@ -253,10 +271,27 @@ impl Programs {
             operation: "prepare the probe's maps",
             source: source.into(),
         };
+        let maps = &self.skeleton().maps;
         if options.detail == Detail::Rows {
             self.make_overflow_rows()?;
         }
-        let maps = &self.skeleton().maps;
+        let loaded = [Some(&self.most), self.beside.as_ref()]
+            .into_iter()
+            .flatten();
+        let programs = loaded.flat_map(|loaded| loaded.skeleton.object().progs());
+        for program in programs.filter(|program| program.autoload()) {
+            let name = program.name().to_string_lossy();
+            if let Some(number) = SERVICES.iter().position(|service| *service == name) {
+                let (number, program) = (number as u32, program.as_fd().as_raw_fd());
+                maps.services
+                    .update(
+                        &number.to_ne_bytes(),
+                        &program.to_ne_bytes(),
+                        MapFlags::ANY,
+                    )
+                    .map_err(map_error)?;
+            }
+        }
         if options.accesses {
             maps.sample
                 .update(
@@ -508,7 +543,7 @@ fn configure(
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" | "meet_owner" => !tree && !rows,
-            "flush" | "look_again" | "on_group_reclaim" | "on_direct_reclaim"
+            "flush" | "look_again" | "name_waiting" | "on_group_reclaim" | "on_direct_reclaim"
             | "on_reclaim_end" => !rows,
             "on_switch" | "on_wake" | "on_throttle" => !options.has_times(),
             "on_sys_enter" => !options.changes,

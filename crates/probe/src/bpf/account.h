@@ -110,7 +110,7 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 	struct subject subject = { (u64)inode, just_added };
 
 	meet_row();
-	name_file(&subject, &key->file);
+	want_name(&subject, &key->file);
 	return new_row_on(other, key);
 }
 
@@ -203,7 +203,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 		return 0;
 	process_of(task, &slot->key.process);
 	meet_row();
-	slot->fresh = name_file(subject, &slot->key.file);
+	slot->fresh = want_name(subject, &slot->key.file);
 	slot->mapping = (u64)READ(inode, i_mapping);
 	slot->tgid = slot->key.process.tgid;
 	slot->start = slot->key.process.start;

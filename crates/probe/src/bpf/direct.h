@@ -61,7 +61,9 @@ static __always_inline void count_direct_failure(struct ledger *ledger, bool wri
 		ADD(ledger, direct_read_failed_requests, 1);
 }
 
-static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter *raw_iter, u64 done_before)
+/* `context`: of a raw tracepoint. */
+static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter *raw_iter, u64 done_before,
+					 void *context)
 {
 	CURRENT(trusted, task);
 	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
@@ -81,9 +83,14 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 	state = state_of(trusted);
 	if (state) {
 		/* before the bytes of this one are added */
-		if (state->pending.mapping)
-			pending_flush(state);
-		settle_results(state);
+		if (context) {
+			if ((state->pending.mapping && flush_first(state)) || is_due(trusted, task, state))
+				settle_and(context, state, DIRECT_BEGIN);
+		} else {
+			if (state->pending.mapping)
+				pending_flush(state);
+			settle_results(state);
+		}
 		state->direct_serial = task->ioac.syscr + 1;
 	}
 	if (!ledger_of(task, READ(file, f_mapping, host), 0, &request.key))
@@ -101,7 +108,8 @@ SEC("raw_tp/iomap_dio_rw_begin")
 int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigned int flags,
 	     size_t done_before)
 {
-	return direct_begins(iocb, iter, done_before);
+	direct_begins(iocb, iter, done_before, ctx);
+	return finish(ctx);
 }
 
 /* `bytes` counts those that were done buffered, before it came here, unless it is `net`. */
@@ -180,8 +188,7 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 	return 0;
 }
 
-SEC("raw_tp/block_bio_queue")
-int BPF_PROG(on_bio, struct bio *raw_bio)
+static __always_inline int bio_event(struct bio *raw_bio)
 {
 	CURRENT(trusted, task);
 	struct bio *bio = PLAIN(bio, raw_bio);
@@ -237,6 +244,13 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	if (config.stacks)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
 	return 0;
+}
+
+SEC("raw_tp/block_bio_queue")
+int BPF_PROG(on_bio, struct bio *bio)
+{
+	bio_event(bio);
+	return finish(ctx);
 }
 
 #endif

@@ -36,7 +36,7 @@ int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, u
 {
 	if (fault_event(mapping) && config.fault_around)
 		access_pages((u64)mapping, start, end, ACCESS_AROUND, 0);
-	return 0;
+	return finish(ctx);
 }
 
 /*
@@ -77,7 +77,8 @@ static __always_inline int fault_on(struct address_space *mapping, u64 index)
 SEC("raw_tp/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 {
-	return fault_on(mapping, index);
+	fault_on(mapping, index);
+	return finish(ctx);
 }
 
 #endif

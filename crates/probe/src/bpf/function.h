@@ -38,7 +38,7 @@ static __always_inline int read_begins(struct file *file, u64 pos, u64 count)
 	state->call_last = (pos + count - 1) >> shift;
 	announce_range(READ(mapping, host), state->call_index,
 		       state->call_last - state->call_index + 1, true);
-	return 0;
+	return finish_here();
 }
 
 static __always_inline int read_ends(s64 result)
@@ -54,7 +54,8 @@ static __always_inline int read_ends(s64 result)
 	/* -EAGAIN: the read would have to wait, and a read that may wait repeats the request */
 	if (!mapping || !result || result == -EAGAIN)
 		return 0;
-	return get_pages((void *)mapping, state->call_index, state->call_last);
+	get_pages((void *)mapping, state->call_index, state->call_last, true);
+	return finish_here();
 }
 
 static __always_inline int read_iocb_begins(struct kiocb *iocb, struct iov_iter *iter)
@@ -132,7 +133,7 @@ static __always_inline int readahead_for(struct readahead_control *control, u64 
 		return 0;
 	mapping = PLAIN(address_space, mapping);
 	announce_range(READ(mapping, host), PEEK1(control, _index), count, sync);
-	return 0;
+	return finish_here();
 }
 
 SEC("fentry/page_cache_sync_ra")
@@ -177,7 +178,10 @@ static __always_inline int fault_begins(struct vm_fault *fault)
 	struct address_space *mapping = PLAIN(address_space, mapping_of_fault(fault));
 	u64 index = PEEK1(fault, pgoff);
 
-	return is_beyond_end(mapping, index) ? 0 : fault_on(mapping, index);
+	if (is_beyond_end(mapping, index))
+		return 0;
+	fault_on(mapping, index);
+	return finish_here();
 }
 
 /* The kernel maps resident pages around the page (fault-around). */
@@ -187,7 +191,7 @@ static __always_inline int fault_looks_around(struct vm_fault *fault)
 
 	if (!is_beyond_end(mapping, PEEK1(fault, pgoff)))
 		fault_event(mapping);
-	return 0;
+	return finish_here();
 }
 
 SEC("fentry/filemap_map_pages")
@@ -221,7 +225,8 @@ int BPF_KPROBE(on_direct_begin_kprobe, struct kiocb *iocb, struct iov_iter *iter
 	u64 done_before = 0;
 
 	bpf_probe_read_kernel(&done_before, sizeof(done_before), (void *)(ctx->sp + sizeof(u64)));
-	return direct_begins(iocb, iter, done_before);
+	direct_begins(iocb, iter, done_before, NULL);
+	return finish_here();
 }
 
 /* Computes the result as the kernel function does, just before it returns. */
@@ -285,7 +290,7 @@ static __always_inline int device_ends(s64 result)
 	count_direct(ledger, state->device_write, 1, result);
 	if (config.stacks)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, result);
-	return 0;
+	return finish_here();
 }
 
 #define DEVICE_PROGRAMS(name, function)                                                            \

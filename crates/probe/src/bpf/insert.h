@@ -251,8 +251,7 @@ ONCE int insert_outside(struct subject *subject)
 	return 0;
 }
 
-SEC("raw_tp/mm_filemap_add_to_page_cache")
-int BPF_PROG(on_insert, struct folio *raw_folio)
+static __always_inline int insert_event(struct folio *raw_folio, void *context)
 {
 	CURRENT(trusted, task);
 	struct folio *folio = PLAIN(folio, raw_folio);
@@ -263,7 +262,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 from, to, inside, again;
 
-	/* several CPUs may insert at once, so none of them may find only its own pages */
+	/* several CPUs may insert at once, so none of them may find only its own pages; twice does not matter */
 	if (config.detail == DETAIL_ROWS && READ(mapping, nrpages) <= 8 * pages)
 		begun[watch_slot(READ(mapping, host, i_ino))]++;
 	if (!in_scope(task)) {
@@ -276,6 +275,9 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	}
 	if (folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
+	/* settle the read before its pages are forgotten; it can be known by its inserts alone */
+	if (is_due(trusted, task, state))
+		settle_and(context, state, INSERT);
 	insert = &state->insert;
 	insert->target.mapping = m;
 	insert->lo = lo;
@@ -297,16 +299,9 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		if (config.detail == DETAIL_ROWS)
 			refault_pending(state);
 	} else {
-		/* settle the read before its pages are forgotten; it can be known by its inserts alone */
-		if (state->pending.mapping && pending_is_over(trusted, task, state))
-			pending_flush(state);
-		else if (state->read_result.open)
-			settle_read(state);
 		if (!book_insert(state))
 			return 0;
 		open_insert(state);
-		if (state->read_result.open)
-			settle_read(state);
 	}
 	inside = asked_for(state, lo, hi, &from, &to);
 	again = inside ? book_again(state, from, to, insert->target.nr) : 0;
@@ -323,6 +318,13 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 			ahead_set(mapping, to + 1, hi);
 	}
 	return 0;
+}
+
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_insert, struct folio *folio)
+{
+	insert_event(folio, ctx);
+	return finish(ctx);
 }
 
 #define ADVICE_WILLNEED 3 /* of fadvise(2), madvise(2) and process_madvise(2) */
@@ -376,10 +378,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		return 0;
 	state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
-	if (state && state->pending.mapping && pending_is_over(trusted, task, state))
-		pending_flush(state);
-	else if (state && state->read_result.open)
-		settle_read(state);
+	if (state && is_due(trusted, task, state))
+		settle_and(ctx, state, DELETE);
 	/* a page that no read has filled, such as one with the edge of a hole, can also be reclaimed in the middle of a read */
 	if (!(task->flags & (PF_KSWAPD | PF_MEMALLOC)) &&
 	    !folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
@@ -388,7 +388,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		if (state)
 			set_event(state, m, lo, hi);
 		if (state && in_uring(state, nr) && flight_cancel(state))
-			return 0;
+			return finish(ctx);
 		if (state && state->pending.mapping == m && state->pending.nr == nr) {
 			/* the file system gave the folio back unread: the insert did not happen */
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
@@ -409,7 +409,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			return 0;
 		}
 		if (state && cancel_insert(state))
-			return 0;
+			return finish(ctx);
 	}
 	wasted = ahead_take(mapping, lo, hi);
 	/* truncated or deleted: in no memory, whatever its size, would they have stayed */

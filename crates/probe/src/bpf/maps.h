@@ -296,6 +296,7 @@ struct task_state {
 	u64 ahead_pos;	 /* its first byte, from the registers; ~0: the range is from a kernel event */
 	struct insert insert; /* that is being booked */
 	struct range range;   /* of the read that is being counted */
+	u32 known, same;      /* what is known of the range, and whether the call is that of the read before */
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;
@@ -348,7 +349,9 @@ struct task_state {
 	/* moments: the latest insert of pages that come back, and of pages that are fetched, with the time since then */
 	u64 back_at, fetch_at, fetch_since, fetch_cpu;
 	u32 fetch_resumes; /* the call of fetch_at goes on when the task has a CPU again */
-	u32 throttled, padding_of_throttled;
+	u32 throttled;
+	u32 resume;  /* the program to go on with when its requests are settled */
+	u32 flushes; /* likewise, when its inserts that wait are booked */
 	/* the latest stack that was sent, and the call or fault of it */
 	u32 stack_kind;
 	u64 stack, stack_moment;
@@ -373,6 +376,26 @@ struct slot {
 	struct row_key key;
 };
 
+/* An inode, by its address, into which `just_added` pages were put a moment ago. */
+struct subject {
+	u64 inode;
+	u64 just_added;
+};
+
+/* In the place of pages: it has had a record in this round, and may have a name by now. */
+#define AGAIN ~0ULL
+
+/* A file that is named at the end of the event that has met it. */
+struct unnamed {
+	struct subject subject;
+	struct file_id file;
+	u32 is_known; /* it has had a record in an earlier round */
+	u32 padding;
+};
+
+/* Files that one event meets, and one that interrupts it. */
+#define WAITING 2
+
 /*
  * `busy` guards fields that change without atomics: a program that interrupts another one on the same CPU
  * (softirq, or preemption if the kernel allows it inside tracepoints) finds it set and uses atomics instead.
@@ -386,6 +409,8 @@ struct cpu {
 	u32 met_tgid;
 	u32 named_round; /* in which the file system below had its record */
 	u64 named;
+	struct unnamed unnamed[WAITING];
+	u32 waiting, padding_of_waiting; /* the number of them */
 	u64 culprit_start, culprit_comm[2]; /* the process that was entered last among those that evicted, and its name */
 	u32 culprit_tgid, culprit_round;
 	u32 padding, sent; /* bytes of records since the fill level of their ring was looked at */
@@ -400,6 +425,21 @@ struct {
 	__type(key, u32);
 	__type(value, struct cpu);
 } cpus SEC(".maps");
+
+/*
+ * Programs that others go on with, so that the verifier looks at them once and not as parts of each of those: one that names
+ * files, one that settles requests, and those with which it goes on. User space fills it.
+ */
+enum service { NAME, SETTLE, GET_PAGES, INSERT, DELETE, DIRECT_BEGIN, EXIT, SERVICES };
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, SERVICES);
+	__type(key, u32);
+	__type(value, u32);
+} services SEC(".maps");
+
+/* In memory: the kernel patches the code of a program that goes on with one whose number the verifier knows. */
+u32 service_numbers[2] = { NAME, SETTLE };
 
 /* Buffer in which a file's record is built: too large for the stack. */
 struct {

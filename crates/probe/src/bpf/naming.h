@@ -83,14 +83,48 @@ SHARED int spell(struct name_walk *from)
 	return 0;
 }
 
-/* An inode, by its address, into which `just_added` pages were put a moment ago. */
-struct subject {
-	u64 inode;
-	u64 just_added;
-};
+/*
+ * Notes that a file has a row: at the end of the event it is named, if it has had no record in this round of naming. Returns
+ * whether it has had no row before.
+ */
+ONCE int want_name(struct subject *subject, struct file_id *file)
+{
+	struct cpu *cpu = this_cpu();
+	u32 round = naming_round, *known = NULL, place;
+	int failed = -EEXIST; /* before 6.4 only the lower half of what is returned is set */
+	struct file_id id;
 
-/* In the place of pages: it has had a record in this round, and may have a name by now. */
-#define AGAIN ~0ULL
+	if (!subject || !file || !cpu)
+		return 0;
+	id = *file; /* a map's key has to be on the stack */
+	/* mostly it has had none: one step instead of two */
+	if (subject->just_added != AGAIN)
+		failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST);
+	if (failed == -EEXIST) {
+		known = bpf_map_lookup_elem(&files, &id);
+		if (!known || (subject->just_added != AGAIN && *known == round))
+			return 0;
+		*known = round; /* two CPUs at once: the record comes twice */
+	}
+	place = cpu->waiting;
+	if ((failed && !known) || place >= WAITING) {
+		__sync_fetch_and_add(&lost.names, 1);
+		if (!failed)
+			bpf_map_delete_elem(&files, &id);
+	} else {
+		struct unnamed *unnamed;
+
+		/* the compiler knows this bound, and Linux 6.1 may have forgotten it */
+		barrier_var(place);
+		unnamed = &cpu->unnamed[place & (WAITING - 1)];
+		unnamed->subject = *subject;
+		unnamed->file = id;
+		unnamed->is_known = !!known;
+		barrier();
+		cpu->waiting = place + 1;
+	}
+	return !failed;
+}
 
 static __always_inline u64 mount_key(struct inode *inode, const struct file_id *id)
 {
@@ -259,46 +293,29 @@ static __always_inline bool is_in_use(struct subject *subject, struct inode *ino
 	return subject->just_added != AGAIN || READ(inode, i_count.counter) > 0;
 }
 
-enum { FILE_IS_NEW = 1, MOUNT_IS_NEW = 2 };
-
-/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
-ONCE int announce(struct subject *subject, struct file_id *file)
+/* Sends the record of a file: its name as the dentries have it, and what it had in the cache; 0: its mount has none. */
+ONCE int announce(struct unnamed *unnamed)
 {
 	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
 	struct file_record *record;
 	struct name_walk walk = {};
 	struct alias_walk aliases = {};
+	struct subject *subject;
 	struct inode *inode;
 	struct file_id id;
-	u32 zero = 0, round = naming_round, *known;
+	u32 zero = 0;
 	u64 resident;
-	int failed; /* before 6.4 only the lower half of what is returned is set */
-	bool gone;
+	bool sent = false;
 
-	if (!subject || !file || !cpu)
-		return 0;
+	if (!unnamed || !cpu)
+		return 1;
+	subject = &unnamed->subject;
 	inode = PLAIN(inode, (void *)subject->inode);
-	id = *file; /* a map's key has to be on the stack */
-	if (!is_in_use(subject, inode))
-		return 0;
+	id = unnamed->file; /* a map's key has to be on the stack */
 	record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!record || cpu->naming)
-		return 0;
-	known = NULL;
-	failed = -EEXIST;
-	/* mostly it has had none: one step instead of two */
-	if (subject->just_added != AGAIN)
-		failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST);
-	if (failed == -EEXIST) {
-		known = bpf_map_lookup_elem(&files, &id);
-		if (!known || (subject->just_added != AGAIN && *known == round))
-			return 0;
-		*known = round; /* two CPUs at once: the record comes twice */
-	} else if (failed) {
-		__sync_fetch_and_add(&lost.names, 1);
-		return 0;
-	}
+		goto unsent;
 	cpu->naming = 1;
 	barrier();
 	resident = READ(inode, i_mapping, nrpages);
@@ -323,32 +340,70 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 		walk.dentry = aliases.found;
 		spell(&walk); /* the root has no name */
 	}
-	/* one that went meanwhile: what was read of it may be anything */
-	gone = !is_in_use(subject, inode);
-	if (!gone && send(cpu, record)) {
-		__sync_fetch_and_add(&lost.names, 1);
-		/* the next row of this file tries again; of one that has a name, in the next round */
-		if (!known)
-			bpf_map_delete_elem(&files, &id);
-	}
+	/* of one that went meanwhile, what was read of it may be anything */
+	sent = is_in_use(subject, inode) && !send(cpu, record);
 	barrier();
 	cpu->naming = 0;
-	if (gone)
-		return 0;
-	return (known ? 0 : FILE_IS_NEW) |
-	       (!S_ISBLK(READ(inode, i_mode)) && (cpu->named != mount_key(inode, &id) || cpu->named_round != round) ?
-			MOUNT_IS_NEW :
-			0);
+unsent:
+	if (!sent && subject->just_added != AGAIN) {
+		__sync_fetch_and_add(&lost.names, 1);
+		/* the next row of this file tries again; of one that has a name, in the next round */
+		if (!unnamed->is_known)
+			bpf_map_delete_elem(&files, &id);
+	}
+	return S_ISBLK(READ(inode, i_mode)) ||
+	       (cpu->named == mount_key(inode, &id) && cpu->named_round == naming_round);
 }
 
-/* Side by side, as older kernels give programs and all that they call 512 bytes of stack. */
-static __always_inline bool name_file(struct subject *subject, struct file_id *file)
+/* Names the file that has waited least; side by side, as older kernels give programs and all that they call 512 bytes. */
+static __always_inline void name_next(struct cpu *cpu)
 {
-	int news = announce(subject, file);
+	struct unnamed next;
+	u32 last = (cpu->waiting - 1) & (WAITING - 1);
 
-	if (news & MOUNT_IS_NEW)
-		announce_mount(subject, file);
-	return news & FILE_IS_NEW;
+	next = cpu->unnamed[last];
+	cpu->waiting = last;
+	if (!announce(&next))
+		announce_mount(&next.subject, &next.file);
+}
+
+/* Ends an event of a raw tracepoint: the files that it has met are named. */
+static __always_inline int finish(void *context)
+{
+	struct cpu *cpu;
+
+	if (config.detail == DETAIL_TOTALS)
+		return 0;
+	cpu = this_cpu();
+	if (cpu && cpu->waiting)
+		bpf_tail_call(context, &services, service_numbers[NAME]);
+	return 0;
+}
+
+/* Names a file, and the others that wait. A program of its own: the verifier looks at it once, and not in each other one. */
+SEC("raw_tp")
+int name_waiting(void *context)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu || !cpu->waiting)
+		return 0;
+	name_next(cpu);
+	return finish(context);
+}
+
+/* Ends an event of another kind. */
+ONCE int finish_here(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (config.detail == DETAIL_TOTALS || !cpu)
+		return 0;
+	if (cpu->waiting)
+		name_next(cpu);
+	if (cpu->waiting)
+		name_next(cpu);
+	return 0;
 }
 
 /* Run by user space for a file, by the address of its inode, that had no name or one for the time being. */
@@ -356,11 +411,14 @@ SEC("raw_tp")
 int look_again(u64 *context)
 {
 	struct subject subject = { context[0], AGAIN };
+	struct inode *inode = PLAIN(inode, (void *)subject.inode);
 	struct file_id id;
 
-	file_of(PLAIN(inode, (void *)subject.inode), &id);
-	name_file(&subject, &id);
-	return 0;
+	if (!is_in_use(&subject, inode))
+		return 0;
+	file_of(inode, &id);
+	want_name(&subject, &id);
+	return finish(context);
 }
 
 #endif

@@ -111,14 +111,14 @@ int BPF_PROG(on_exit)
 
 	if (!in_scope(task))
 		return 0;
-	__sync_fetch_and_add(&leaving, 1);
 	state = state_of(trusted);
+	if (state && ((state->pending.mapping && flush_first(state)) || is_due(trusted, task, state)))
+		settle_and(ctx, state, EXIT);
+	__sync_fetch_and_add(&leaving, 1);
 	if (!state)
 		return 0;
 	check_ended(state->call_mapping);
 	check_ended(state->device_inode);
-	pending_flush(state);
-	settle_results(state);
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
 	settle(task, state, true);

@@ -221,8 +221,54 @@ ONCE int copies_beyond(u64 eof)
 	return pos + ARG5(regs) > eof;
 }
 
-/* As get_pages, by any path. */
-static __always_inline int read_by_any_path(struct address_space *mapping, u64 index, u64 last)
+/* Are requests of the task over that are not booked as they ended? */
+static __always_inline bool is_due(struct task_struct *trusted, struct task_struct *task, struct task_state *state)
+{
+	struct result *read = &state->read_result, *write = &state->write_result;
+
+	if (state->pending.mapping && pending_is_over(trusted, task, state))
+		return true;
+	if (read->open && task->ioac.syscr != read->call.serial && task->ioac.rchar - read->account < read->bytes)
+		return true;
+	return write->open && task->ioac.syscw != write->call.serial &&
+	       task->ioac.wchar - write->account < write->bytes;
+}
+
+/* Has the inserts that wait for an event be booked, although their call is not over, before the event at hand. */
+static __always_inline int flush_first(struct task_state *state)
+{
+	state->flushes = 1;
+	return 1;
+}
+
+/*
+ * Goes on with the program that settles the task's requests, and then again with the one that handles the event, which
+ * has not changed anything so far and then finds no request that is over. Ends the caller.
+ */
+static __always_inline void settle_and(void *context, struct task_state *state, u32 service)
+{
+	state->resume = service;
+	bpf_tail_call(context, &services, service_numbers[SETTLE]);
+}
+
+SEC("raw_tp")
+int settle_over(void *context)
+{
+	CURRENT(trusted, task);
+	struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
+
+	if (!state)
+		return 0;
+	if (state->pending.mapping && (state->flushes || pending_is_over(trusted, task, state)))
+		pending_flush(state);
+	state->flushes = 0;
+	settle_results(state);
+	bpf_tail_call(context, &services, state->resume);
+	return 0;
+}
+
+/* As get_pages, by any path. True: nothing was done, as the task's requests are to be settled before; not if `settles`. */
+static __always_inline int read_by_any_path(struct address_space *mapping, u64 index, u64 last, bool settles)
 {
 	CURRENT(trusted, task);
 	struct task_state *state = state_at_request(trusted, task);
@@ -234,43 +280,50 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
-	enum known known = KNOWN_NOTHING;
-	bool same;
+	volatile u32 *known, *same; /* in memory the verifier forgets them, and looks at what follows once */
 
 	if (!state)
 		return 0;
+	if (!settles && is_due(trusted, task, state))
+		return 1;
 	fetch_ends(state, moment_of(task, nr), 0);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
 		if (flight_event(state))
 			return 0;
 	}
+	known = &state->known;
+	same = &state->same;
+	*known = KNOWN_NOTHING;
 	range = &state->range;
 	range->mapping = range->pos = range->len = 0;
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));
 	serial = read_serial(task, state, regs, nr);
-	same = same_call(&state->read, m, serial, nr, state->epoch);
+	*same = same_call(&state->read, m, serial, nr, state->epoch);
 	state->insert.target.mapping = m;
 	state->insert.target.nr = nr;
 	end = last_requested(&state->insert.target, state, last);
 	if (end > last_page(inode))
 		end = last_page(inode);
-	if (nr == NR_splice && same) {
+	if (nr == NR_splice && *same) {
 		/* splice(2) leaves the count of reads as it is: its position has to tell them apart */
 		read_range(nr, range);
-		same = range->pos == state->read_pos;
+		*same = range->pos == state->read_pos;
 	}
-	if (same && last == state->read_last && index > state->read_index && !(kind & CALL_CHUNKED)) {
+	if (*same && last == state->read_last && index > state->read_index && !(kind & CALL_CHUNKED)) {
 		/* the next batch of a request that was counted */
 		state->read_index = index;
 		goto commit;
 	}
-	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch))
+	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch)) {
+		if (!settles)
+			return flush_first(state);
 		pending_flush(state);
+	}
 	if (nr == NR_io_uring_enter || worker) {
 		/* submitted before the probe came */
-		if (worker || (same && last == state->read_last))
+		if (worker || (*same && last == state->read_last))
 			goto done;
 	} else if (nr == NR_io_submit) {
 		/* the end is that of the last folio */
@@ -280,19 +333,19 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		state->aio.index = index;
 		state->aio.last = last;
 		if (find_aio_read(state)) {
-			known = KNOWN_RANGE;
+			*known = KNOWN_RANGE;
 			range->pos = state->aio.pos;
 			range->len = state->aio.len;
 		}
 	} else if (state->pending.mapping && state->pending_length) {
 		/* of this call, whose range is known since its first insert */
-		known = KNOWN_RANGE;
+		*known = KNOWN_RANGE;
 		range->pos = state->pending_pos;
 		range->len = state->pending_length;
 	} else {
-		known = read_range(nr, range);
+		*known = read_range(nr, range);
 		if (range->mapping && range->mapping != m)
-			known = KNOWN_NOTHING;
+			*known = KNOWN_NOTHING;
 	}
 	pos = range->pos;
 	len = range->len;
@@ -301,57 +354,57 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		if (nr == NR_copy_file_range && is_output(&state->insert.target) && copies_beyond(eof))
 			read->rangeless = 1;
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
-		if (kind & CALL_CHUNKED && same && known && state->read_pos == pos) {
+		if (kind & CALL_CHUNKED && *same && *known && state->read_pos == pos) {
 			start = state->read_end + 1;
 			requests = 0;
-		} else if (known && pos >> shift < start) {
+		} else if (*known && pos >> shift < start) {
 			start = pos >> shift;
 		}
 		if (end >= start) {
 			u64 from = start << shift, to = (last + 1) << shift;
 
-			if (known && to > pos + len)
+			if (*known && to > pos + len)
 				to = pos + len;
 			if (to > eof)
 				to = eof;
-			if (known && from < pos)
+			if (*known && from < pos)
 				from = pos;
 			bytes = to > from ? to - from : 0;
 		}
 	} else {
-		if (!known && !same && state->ahead_hi == last && state->ahead_start < start &&
+		if (!*known && !*same && state->ahead_hi == last && state->ahead_start < start &&
 		    same_call(&state->ahead, m, serial, nr, state->epoch))
 			start = state->ahead_start; /* the first batch had no event */
-		if (known) {
+		if (*known) {
 			if (pos >> shift < start)
 				start = pos >> shift;
 			if (len && eof > pos)
 				bytes = len < eof - pos ? len : eof - pos;
 			/* by the registers alone, so that the pages of the events can be held against it */
-			if (known == KNOWN_RANGE && bytes)
+			if (*known == KNOWN_RANGE && bytes)
 				asked = ((pos + bytes - 1) >> shift) - (pos >> shift) + 1;
 		}
-		if (known == KNOWN_NOTHING && nr != NR_none && nr != NR_io_uring_enter) {
+		if (*known == KNOWN_NOTHING && nr != NR_none && nr != NR_io_uring_enter) {
 			/* the kernel's own read for some other call, a program's head in execve: how
 			 * many bytes of the page it wants is not known */
 		} else if (!bytes && end >= start) {
 			u64 to = (end + 1) << shift;
 
 			bytes = (to > eof ? eof : to) - (start << shift);
-			if (known == KNOWN_START)
+			if (*known == KNOWN_START)
 				bytes -= pos & ((1 << shift) - 1);
 		}
 	}
 	if (requests) {
 		state->read_pages = state->read_misses = 0;
 		/* without a call where all has moved, as mostly */
-		if (state->read_result.open &&
+		if (settles && state->read_result.open &&
 		    task->ioac.rchar - state->read_result.account < state->read_result.bytes)
 			settle_read(state);
-		if (state->write_result.open)
+		if (settles && state->write_result.open)
 			settle_write(state); /* sendfile(2) raises the account of writes too */
 		/* the others are in none of the task's accounts */
-		if (known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
+		if (*known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
 			set_call(&state->read_result.call, m, serial, nr, state->epoch);
 			open_result(&state->read_result, inode, task->ioac.rchar);
 			if (state->pending.mapping == m)
@@ -401,12 +454,22 @@ commit:
 #if BY_HELPER
 static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
 {
-	return read_by_any_path(mapping, index, last);
+	return read_by_any_path(mapping, index, last, false);
+}
+
+static __noinline int read_event_here(struct address_space *mapping, u64 index, u64 last)
+{
+	return read_by_any_path(mapping, index, last, true);
 }
 #else
 ONCE int read_event_at(u64 *address, u64 index, u64 last)
 {
-	return address ? read_by_any_path(PLAIN(address_space, (void *)*address), index, last) : 0;
+	return address ? read_by_any_path(PLAIN(address_space, (void *)*address), index, last, false) : 0;
+}
+
+ONCE int read_event_here_at(u64 *address, u64 index, u64 last)
+{
+	return address ? read_by_any_path(PLAIN(address_space, (void *)*address), index, last, true) : 0;
 }
 
 static __always_inline int read_event(struct address_space *mapping, u64 index, u64 last)
@@ -414,6 +477,13 @@ static __always_inline int read_event(struct address_space *mapping, u64 index, 
 	u64 address = (u64)mapping;
 
 	return read_event_at(&address, index, last);
+}
+
+static __always_inline int read_event_here(struct address_space *mapping, u64 index, u64 last)
+{
+	u64 address = (u64)mapping;
+
+	return read_event_here_at(&address, index, last);
 }
 #endif
 
@@ -427,8 +497,14 @@ static __noinline int count_page(struct address_space *mapping, u64 bytes)
 	return 0;
 }
 
-/* Pages index..=last of a mapping are requested, or are the rest of a request. */
-static __always_inline int get_pages(struct address_space *raw_mapping, u64 index, u64 last)
+enum counted {
+	COUNTED,     /* and met no new file */
+	COUNTED_NEW, /* may have met one */
+	DUE,	     /* nothing was done: requests of the task are to be settled before */
+};
+
+/* Pages index..=last of a mapping are requested, or are the rest of a request. Never DUE if it `settles`. */
+static __always_inline enum counted get_pages(struct address_space *raw_mapping, u64 index, u64 last, bool settles)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
@@ -438,7 +514,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	u32 nr;
 
 	if (!in_scope(task))
-		return 0;
+		return COUNTED;
 	/*
 	 * The fast path: a request for one page, with nothing pending for its mapping. It is complete
 	 * with this event, so no state of the task is needed.
@@ -464,15 +540,33 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	bytes = len < eof - pos ? len : eof - pos;
 	if (config.accesses)
 		send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
-	return book_page(task, mapping, bytes) ? 0 : count_page(mapping, bytes);
+	if (book_page(task, mapping, bytes))
+		return COUNTED;
+	count_page(mapping, bytes);
+	return COUNTED_NEW;
 full:
-	return read_event(mapping, index, last);
+	if (settles)
+		read_event_here(mapping, index, last);
+	else if (read_event(mapping, index, last))
+		return DUE;
+	return COUNTED_NEW;
 }
 
 SEC("raw_tp/mm_filemap_get_pages")
 int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, unsigned long last)
 {
-	return get_pages(mapping, index, last);
+	enum counted counted = get_pages(mapping, index, last, false);
+	struct task_state *state;
+
+	if (counted == COUNTED)
+		return 0;
+	if (counted == DUE) {
+		state = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0);
+		if (state)
+			settle_and(ctx, state, GET_PAGES);
+		return 0;
+	}
+	return finish(ctx);
 }
 
 /* The range that the kernel passes to readahead ends at the end of the request (6.18 and later). */
@@ -518,7 +612,7 @@ int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct
 	     unsigned long count)
 {
 	announce_range(inode, index, count, true);
-	return 0;
+	return finish(ctx);
 }
 
 SEC("raw_tp/page_cache_async_ra")
@@ -526,7 +620,7 @@ int BPF_PROG(on_async_readahead, struct inode *inode, unsigned long index, struc
 	     unsigned long count)
 {
 	announce_range(inode, index, count, false);
-	return 0;
+	return finish(ctx);
 }
 
 #endif

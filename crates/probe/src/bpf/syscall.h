@@ -129,7 +129,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 		state->read_result.stack = state->pending_stack;
 		settle_read(state);
 	}
-	return 0;
+	return finish(ctx);
 }
 
 #endif

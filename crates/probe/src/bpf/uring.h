@@ -238,7 +238,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	state->event_inode = (u64)inode;
 	if (book_submitted(state))
 		enter_flight(flight, id);
-	return 0;
+	return finish(ctx);
 }
 
 #endif

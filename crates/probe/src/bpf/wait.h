@@ -174,20 +174,17 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 	return call ?: TIME_waited_other_seconds;
 }
 
-/* Books what a task has spent since it was last booked: on the row of its file, or of no file. */
-static __noinline int book_spent(struct task_struct *task, struct timing *timing, bool of_file)
+/* Books the times first..end of those that a task has spent since it was last booked: on the row of its file, or of none. */
+static __always_inline int book_times(struct task_struct *task, struct timing *timing, const u32 first, const u32 end)
 {
-	const u32 first = of_file ? 0 : FIRST_TIME_OF_NO_FILE, end = of_file ? FIRST_TIME_OF_NO_FILE : TIMES_COUNT;
 	struct process_id process = {};
 	struct row_key key = {};
 	struct ledger *row;
 	u64 any = 0;
 
-	if (!timing)
-		return 0;
 #pragma unroll
-	for (u32 i = 0; i < TIMES_COUNT; i++)
-		any |= i >= first && i < end ? timing->spent[i] : 0;
+	for (u32 i = first; i < end; i++)
+		any |= timing->spent[i];
 	if (!any)
 		return 0;
 	process.tgid = READ(task, tgid);
@@ -202,19 +199,37 @@ static __noinline int book_spent(struct task_struct *task, struct timing *timing
 	key.process = process;
 	key.process.cgroup = cgroup_id_of(task);
 	/* the row of a file that has had none is made by the events that name it */
-	if (of_file && timing->mapping && bpf_map_lookup_elem(&files, &timing->file))
-		key.file = timing->file;
+	if (!first && timing->mapping) {
+		struct file_id file = timing->file; /* a map's key has to be on the stack */
+
+		if (bpf_map_lookup_elem(&files, &file))
+			key.file = file;
+	}
 	row = row_of(&key);
 	if (!row)
 		return 0;
 #pragma unroll
-	for (u32 i = 0; i < TIMES_COUNT; i++) {
-		if (i < first || i >= end || !timing->spent[i])
-			continue;
-		__sync_fetch_and_add(&row->waited_missed_seconds + i,
-				     __sync_lock_test_and_set(&timing->spent[i], 0));
-	}
+	for (u32 i = first; i < end; i++)
+		if (timing->spent[i])
+			__sync_fetch_and_add(&row->waited_missed_seconds + i,
+					     __sync_lock_test_and_set(&timing->spent[i], 0));
 	return 0;
+}
+
+/* Books what the task at an address has waited for files. */
+ONCE int book_waits(u64 *address, struct timing *timing)
+{
+	if (!address || !timing)
+		return 0;
+	return book_times(PLAIN(task_struct, (void *)*address), timing, 0, FIRST_TIME_OF_NO_FILE);
+}
+
+/* Books its other times. */
+ONCE int book_rest(u64 *address, struct timing *timing)
+{
+	if (!address || !timing)
+		return 0;
+	return book_times(PLAIN(task_struct, (void *)*address), timing, FIRST_TIME_OF_NO_FILE, TIMES_COUNT);
 }
 
 /* Of the whole machine only what storage, memory and CPUs cost: most tasks wait for something else all the time. */
@@ -331,8 +346,8 @@ static __always_inline void end_timing(struct task_struct *task, struct task_sta
 	u32 entry;
 
 	note_life(timing, bpf_ktime_get_ns());
-	book_spent(task, timing, true);
-	book_spent(task, timing, false);
+	book_waits(&self, timing);
+	book_rest(&self, timing);
 	/* empty for the task that takes it next */
 	__builtin_memset(timing, 0, sizeof(*timing));
 	entry = entry_of(&self);
@@ -436,12 +451,12 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	timing->stack_kind = wait.stack_kind;
 	if (wait.cause < FIRST_TIME_OF_NO_FILE) {
 		if (!wait.mapping) {
-			book_spent(task, timing, true);
+			book_waits(&self, timing);
 			timing->mapping = 0;
 		} else {
 			inode = READ(PLAIN(address_space, (void *)wait.mapping), host);
 			if (wait.mapping != timing->mapping || READ(inode, i_ino) != timing->file.inode) {
-				book_spent(task, timing, true);
+				book_waits(&self, timing);
 				file_of(inode, &timing->file);
 				timing->mapping = wait.mapping;
 			}
@@ -565,8 +580,8 @@ static __always_inline void settle_times(struct task_struct *task)
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, time);
 	}
 	note_life(timing, now);
-	book_spent(task, timing, true);
-	book_spent(task, timing, false);
+	book_waits(&self, timing);
+	book_rest(&self, timing);
 }
 
 #endif

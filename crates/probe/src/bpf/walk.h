@@ -32,6 +32,9 @@ int walk(struct bpf_iter__task *context)
 		settle_times(task);
 		return 0;
 	}
+	/* processes of the owner's own are followed as they are made */
+	if (config.scope == SCOPE_SYSTEM || config.children)
+		return 0;
 	ancestor = task;
 	for (int depth = 0; depth < 64 && ancestor; depth++) {
 		address = (u64)ancestor;

@@ -109,7 +109,8 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 SEC("raw_tp")
 int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
 {
-	return write_event(PLAIN(inode, inode), pos, len);
+	write_event(PLAIN(inode, inode), pos, len);
+	return finish(ctx);
 }
 
 SEC("raw_tp/xfs_file_buffered_write")
@@ -117,7 +118,8 @@ int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 {
 	iocb = PLAIN(kiocb, iocb);
 	from = PLAIN(iov_iter, from);
-	return write_event(READ(iocb, ki_filp, f_inode), READ(iocb, ki_pos), READ(from, count));
+	write_event(READ(iocb, ki_filp, f_inode), READ(iocb, ki_pos), READ(from, count));
+	return finish(ctx);
 }
 
 /* A write call on a file of btrfs has reached the cache. */
@@ -169,12 +171,13 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	if (!(call_kind(target.nr) & CALL_WRITE)) {
 		if (is_output(&target))
 			mark_rangeless_write(inode);
-		return 0;
+		return finish(ctx);
 	}
 	file = file_of_fd(task, ARG1(regs));
 	if (!file || (u64)READ(file, f_mapping) != target.mapping || READ(file, f_flags) & O_DIRECT)
 		return 0;
-	return btrfs_write_event(file, regs, target.nr);
+	btrfs_write_event(file, regs, target.nr);
+	return finish(ctx);
 }
 
 SEC("raw_tp/writeback_dirty_folio")
@@ -189,7 +192,7 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 	mapping = PLAIN(address_space, mapping);
 	ledger = ledger_of(task, READ(mapping, host), 0, &key);
 	ADD(ledger, dirtied_pages, folio_pages(PLAIN(folio, folio)));
-	return 0;
+	return finish(ctx);
 }
 
 /* Direct writes that btrfs falls back to write through the cache. */
@@ -220,7 +223,7 @@ int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_
 
 		if (direct.mapping == (u64)mapping && start < end)
 			count_write(&fallen);
-		return 0;
+		return finish(ctx);
 	}
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
@@ -229,7 +232,7 @@ int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_
 	file = file_of_fd(task, ARG1(regs));
 	if (file && READ(file, f_flags) & O_DIRECT && READ(file, f_mapping) == mapping)
 		btrfs_write_event(file, regs, nr);
-	return 0;
+	return finish(ctx);
 }
 
 #endif
