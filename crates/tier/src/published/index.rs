@@ -81,6 +81,8 @@ pub(super) struct LocalIndex {
     bytes: Vec<u8>,
     files: usize,
     blocks: usize,
+    /// Packs that are not used any more: what lies in them counts as unknown.
+    avoided: HashSet<PackId>,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -109,7 +111,13 @@ impl LocalIndex {
             bytes,
             files,
             blocks,
+            avoided: HashSet::new(),
         })
+    }
+
+    /// Counts all that lies in these packs as unknown, so that it is written again to other packs.
+    pub(super) fn avoid(&mut self, packs: impl IntoIterator<Item = PackId>) {
+        self.avoided.extend(packs);
     }
 
     fn records(&self, start: usize, count: usize) -> &[[u8; 56]] {
@@ -153,6 +161,10 @@ impl LocalIndex {
             level,
             refs: refs.into(),
         };
+        let mut lies_in = packs.iter().chain(content.refs.iter().map(|to| &to.pack));
+        if lies_in.any(|pack| self.avoided.contains(pack)) {
+            return None;
+        }
         Some(KnownFile {
             content,
             packs,
@@ -166,7 +178,8 @@ impl LocalIndex {
         let found = blocks
             .binary_search_by(|record| record[..32].cmp(&hash.0))
             .ok()?;
-        take_ref(&mut super::wire::Reader(blocks.get(found)?))
+        let to = take_ref(&mut super::wire::Reader(blocks.get(found)?))?;
+        (!self.avoided.contains(&to.pack)).then_some(to)
     }
 
     fn block_records(&self) -> &[[u8; 56]] {
@@ -185,6 +198,7 @@ impl LocalIndex {
             bytes,
             files: 0,
             blocks: blocks.len(),
+            avoided: HashSet::new(),
         }
     }
 
