@@ -9,9 +9,9 @@ use cachewise_cli::output::{Stream, tell};
 use cachewise_cli::sinks::Sinks;
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
-    Acceptance, Collected, Difference, Feed, PublicKey, Publication, PublishOptions, Published,
-    Record, SecretKey, Store, VersionName, check_places, collect, compare,
-    publish as publish_version, record_of, state_directory,
+    Acceptance, CollectOptions, Collected, Difference, Feed, PublicKey, Publication,
+    PublishOptions, Published, Record, SecretKey, Store, VersionName, check_places, collect,
+    compare, publish as publish_version, record_of, state_directory,
 };
 use cachewise_tier::{BlockCache, Origin, SettingsBuilder};
 use cachewise_units::{Bytes, escaped};
@@ -141,10 +141,19 @@ pub fn gc(arguments: &Gc) -> Result<ExitCode> {
     let store = Store::open(&arguments.store)?;
     let done = collect(
         &store,
-        arguments.keep,
-        arguments.age.get(),
-        arguments.dry_run,
+        &CollectOptions {
+            keep: arguments.keep,
+            age: arguments.age.get(),
+            is_repacked: arguments.repack,
+            is_trial: arguments.dry_run,
+        },
     )?;
+    if arguments.repack {
+        tell(&format!(
+            "{} packs are used by less than a half; the next version of each name does not use them",
+            done.sparse_packs
+        ));
+    }
     if arguments.dry_run {
         tell("nothing was removed (--dry-run)");
     }

@@ -1,15 +1,16 @@
 //! [`collect`]: removes old versions from a store, and packs that no version refers to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::address::{Hash, PackId};
 use super::claims::{HELD, held_list, serials};
 use super::error::PublishError;
-use super::pack::{decode_list, packs_in};
+use super::pack::{SPARSE, decode_list, encode_list, packs_in};
 use super::publish::latest;
 use super::record::{Record, VersionName};
 use super::store::Store;
+use super::tree::all_refs;
 
 /// The result of a collection, or of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,21 @@ pub struct Collected {
     pub kept_packs: u64,
     /// Their bytes.
     pub kept_bytes: u64,
+    /// Packs of which less than a half is used, which the next versions do not use.
+    pub sparse_packs: u64,
+}
+
+/// The choices of a collection.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectOptions {
+    /// Versions to keep of each name.
+    pub keep: usize,
+    /// Packs that are younger than this stay.
+    pub age: Duration,
+    /// Whether to look for packs that are used in part.
+    pub is_repacked: bool,
+    /// Whether nothing is removed.
+    pub is_trial: bool,
 }
 
 /// Removes all versions of each name but the newest ones, and the packs that no version refers to. Packs and parts of
@@ -34,12 +50,13 @@ pub struct Collected {
 /// # Errors
 /// [`PublishError::InUse`] while a publisher of this machine works; [`PublishError::Record`] for a record that cannot be
 /// read, as its packs are not known; [`PublishError::Io`].
-pub fn collect(
-    store: &Store,
-    keep: usize,
-    age: Duration,
-    is_trial: bool,
-) -> Result<Collected, PublishError> {
+pub fn collect(store: &Store, options: &CollectOptions) -> Result<Collected, PublishError> {
+    let CollectOptions {
+        keep,
+        age,
+        is_repacked,
+        is_trial,
+    } = *options;
     let _lock = store.lock_alone()?;
     let mut collected = Collected::default();
     let mut old = HashSet::new();
@@ -65,6 +82,9 @@ pub fn collect(
             if !old.contains(&record.name) {
                 collected.kept_versions += 1;
                 left.version(store, &record)?;
+                if is_repacked {
+                    left.used(store, &record)?;
+                }
             }
         }
         let folder = serials(&name.name);
@@ -75,7 +95,12 @@ pub fn collect(
             }
         }
     }
+    let mut sparse = Vec::new();
     for (pack, file) in packs_in(store)? {
+        let used = left.used.get(&pack).copied();
+        if is_repacked && used.is_some_and(|used| used.saturating_mul(2) < file.bytes) {
+            sparse.push(pack);
+        }
         if left.packs.contains(&pack) || file.age < age {
             collected.kept_packs += 1;
             collected.kept_bytes = collected.kept_bytes.saturating_add(file.bytes);
@@ -94,6 +119,10 @@ pub fn collect(
         }
     }
     remove(&stale)?;
+    collected.sparse_packs = sparse.len() as u64;
+    if is_repacked && !is_trial {
+        store.put(SPARSE, &encode_list(&sparse))?;
+    }
     Ok(collected)
 }
 
@@ -130,6 +159,10 @@ fn old_versions(store: &Store, name: &str, keep: usize) -> Result<Vec<VersionNam
 struct Left {
     packs: HashSet<PackId>,
     lists: HashSet<String>,
+    /// Blocks and chunks that were counted.
+    counted: HashSet<Hash>,
+    /// Bytes of packs that versions refer to.
+    used: HashMap<PackId, u64>,
 }
 
 impl Left {
@@ -141,6 +174,18 @@ impl Left {
             version: record.name.to_string(),
             why: "its list of packs is missing or damaged",
         })
+    }
+
+    /// Counts the blocks and chunks of a version.
+    fn used(&mut self, store: &Store, record: &Record) -> Result<(), PublishError> {
+        let mut refs = Vec::new();
+        all_refs(store, &record.root, &mut refs)?;
+        for to in refs {
+            if self.counted.insert(to.hash) {
+                *self.used.entry(to.pack).or_default() += u64::from(to.len);
+            }
+        }
+        Ok(())
     }
 
     /// Notes the packs of a list, and returns whether it is there.

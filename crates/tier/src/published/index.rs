@@ -92,6 +92,8 @@ pub(super) struct LocalIndex {
     blocks: usize,
     /// The record that was found last.
     last: Cell<usize>,
+    /// Packs that are not used any more: what lies in them counts as unknown.
+    avoided: HashSet<PackId>,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -121,7 +123,13 @@ impl LocalIndex {
             files,
             blocks,
             last: Cell::new(0),
+            avoided: HashSet::new(),
         })
+    }
+
+    /// Counts all that lies in these packs as unknown, so that it is written again to other packs.
+    pub(super) fn avoid(&mut self, packs: impl IntoIterator<Item = PackId>) {
+        self.avoided.extend(packs);
     }
 
     fn records(&self, start: usize, count: usize) -> &[[u8; 56]] {
@@ -160,6 +168,10 @@ impl LocalIndex {
             level,
             refs: refs.into(),
         };
+        let mut lies_in = packs.iter().chain(content.refs.iter().map(|to| &to.pack));
+        if lies_in.any(|pack| self.avoided.contains(pack)) {
+            return None;
+        }
         Some(KnownFile {
             content,
             packs,
@@ -190,7 +202,8 @@ impl LocalIndex {
         let found = blocks
             .binary_search_by(|record| record[..32].cmp(&hash.0))
             .ok()?;
-        take_ref(&mut super::wire::Reader(blocks.get(found)?))
+        let to = take_ref(&mut super::wire::Reader(blocks.get(found)?))?;
+        (!self.avoided.contains(&to.pack)).then_some(to)
     }
 
     fn block_records(&self) -> &[[u8; 56]] {
@@ -210,6 +223,7 @@ impl LocalIndex {
             files: 0,
             blocks: blocks.len(),
             last: Cell::new(0),
+            avoided: HashSet::new(),
         }
     }
 

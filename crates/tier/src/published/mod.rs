@@ -10,7 +10,7 @@
 //!
 //! # Layout of a store
 //! - `names/NAME/versions/VERSION`, `names/NAME/latest`: records
-//! - `packs/XX/ID`: blocks and chunks; `lists/HASH`: the packs of a version
+//! - `packs/XX/ID`: blocks and chunks; `lists/HASH`: the packs of a version; `sparse`: packs that are used in part
 //! - `held/`: versions that publishers build on; `names/NAME/serials/`: serials taken, in a bucket
 //! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`; both in a directory only
 //!
@@ -52,7 +52,7 @@ pub use address::{Content, Hash, PackId, Ref};
 pub use diff::{Change, Difference, compare, record_of};
 pub use error::PublishError;
 pub use feed::Feed;
-pub use gc::{Collected, collect};
+pub use gc::{CollectOptions, Collected, collect};
 pub use keys::{PublicKey, SecretKey};
 pub use publish::{Publication, PublishOptions, check_places, publish};
 pub use reader::Published;

@@ -16,6 +16,9 @@ const DATA: usize = 16 << 20;
 /// Length of a pack of chunks at most, without its last chunk.
 const TREE: usize = 4 << 20;
 
+/// The list of packs of which versions use a small part, so that the next ones do not use them at all.
+pub(super) const SPARSE: &str = "sparse";
+
 /// The purpose of bytes: chunks lie together, so that they can be read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {

@@ -10,7 +10,7 @@ use super::claims::{Held, take_serial};
 use super::error::PublishError;
 use super::index::LocalIndex;
 use super::keys::SecretKey;
-use super::pack::{PackWriter, encode_list};
+use super::pack::{PackWriter, SPARSE, decode_list, encode_list};
 use super::record::{Record, VersionName};
 use super::state::index_path;
 use super::store::Store;
@@ -186,7 +186,11 @@ fn base<'a>(
     let mut records = records(store, &options.name.name)?;
     records.retain(|record| record.block == options.block);
     let mut own = None;
-    let known = LocalIndex::load(index, |root| {
+    let avoided = match store.get(SPARSE)? {
+        Some(list) => decode_list(&list, &store.path(SPARSE))?,
+        None => Vec::new(),
+    };
+    let mut known = LocalIndex::load(index, |root| {
         own = records.iter().find(|record| record.root.hash == *root);
         own.is_some()
     });
@@ -197,11 +201,16 @@ fn base<'a>(
         return Ok(none);
     };
     if !known.is_empty() {
+        known.avoid(avoided);
         return Ok((known, Some(held)));
     }
     let mut refs: Vec<Ref> = Vec::new();
     match all_refs(store, &base.root, &mut refs) {
-        Ok(()) => Ok((LocalIndex::of_blocks(refs), Some(held))),
+        Ok(()) => {
+            let mut known = LocalIndex::of_blocks(refs);
+            known.avoid(avoided);
+            Ok((known, Some(held)))
+        }
         // Blocks that the store has are written once more.
         Err(_) => Ok(none),
     }

@@ -167,12 +167,12 @@ fn gc_keeps_the_packs_of_a_version_that_a_publisher_builds_on() {
     place.write("file", &vec![2; 200_000]);
     place.publish("data@v2");
     let packs = || place.store.packs().unwrap().len();
-    let gc = || collect(&place.store, 1, Duration::ZERO, false).unwrap();
+    let gc = || collected(&place.store, Duration::ZERO, false);
     let before = packs();
     let held = super::claims::Held::take(&place.store, &first).unwrap();
     let held = held.expect("the version is there");
     // A mark counts while it is younger than the age.
-    let done = collect(&place.store, 1, Duration::from_secs(3_600), false).unwrap();
+    let done = collected(&place.store, Duration::from_secs(3_600), false);
     assert_eq!(done.removed_versions, ["data@v1"]);
     assert_eq!(packs(), before);
     assert!(
@@ -185,4 +185,64 @@ fn gc_keeps_the_packs_of_a_version_that_a_publisher_builds_on() {
     assert!(gc().removed_packs > 0);
     assert!(packs() < before);
     assert_eq!(gc().removed_packs, 0);
+}
+
+fn collected(store: &Store, age: Duration, is_repacked: bool) -> Collected {
+    let options = CollectOptions {
+        keep: 1,
+        age,
+        is_repacked,
+        is_trial: false,
+    };
+    collect(store, &options).unwrap()
+}
+
+#[tokio::test]
+async fn packs_that_are_mostly_unused_are_left_by_the_next_version() {
+    let place = Place::new();
+    let bytes = |number: u8| {
+        (0..200_000_u32)
+            .map(|at| (at % 251) as u8 ^ number)
+            .collect()
+    };
+    for number in 0..10 {
+        let bytes: Vec<u8> = bytes(number);
+        place.write(&number.to_string(), &bytes);
+    }
+    place.publish("data@v1");
+    // One of ten files stays.
+    for number in 1..10 {
+        let bytes: Vec<u8> = bytes(100 + number);
+        place.write(&number.to_string(), &bytes);
+    }
+    let stored = || -> u64 {
+        place
+            .store
+            .packs()
+            .unwrap()
+            .iter()
+            .map(|pack| pack.bytes)
+            .sum()
+    };
+    place.publish("data@v2");
+    let done = collected(&place.store, Duration::ZERO, true);
+    assert!(done.sparse_packs >= 1, "{done:?}");
+    assert!(stored() > 3_700_000, "a pack stays as a whole");
+    let third = place.publish("data@v3");
+    assert!(third.written_bytes >= 200_000, "{third:?}");
+    assert!(
+        third.written_bytes < 300_000,
+        "the others are not written again"
+    );
+    let done = collected(&place.store, Duration::ZERO, true);
+    assert!(done.removed_packs >= 1, "{done:?}");
+    assert!(stored() < 2_300_000, "{} bytes", stored());
+    let cache = place.open(&third.record, Settings::default()).await;
+    for number in 0..10_u8 {
+        let wanted: Vec<u8> = bytes(if number == 0 { 0 } else { 100 + number });
+        let path = Published::root_of(&third.record).join(number.to_string());
+        let file = cache.stat(&path).await.unwrap();
+        assert!(cache.get(&file, WHOLE).await.unwrap() == wanted, "{number}");
+    }
+    assert_eq!(place.publish("data@v4").written_bytes, 0, "all is known");
 }

@@ -119,6 +119,9 @@ pub struct Gc {
     /// Keep packs that were written less than this time ago.
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub age: Period,
+    /// Make the next version of each name leave packs of which less than a half is used; reads the trees of all versions.
+    #[arg(long)]
+    pub repack: bool,
     /// Report what would be removed, and remove nothing.
     #[arg(long)]
     pub dry_run: bool,
