@@ -30,7 +30,7 @@ pub fn drop_file(mount: &Path, path: &Path) -> PathBuf {
 /// requests to the origin.
 const APART: Duration = Duration::from_millis(20);
 
-/// What was dropped.
+/// The outcome of a drop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReport {
     /// The path, relative to the origin; empty for the origin itself.
@@ -43,9 +43,9 @@ pub struct DropReport {
     pub engine_blocks: u64,
     /// Blocks that the engine did not remove in time.
     pub engine_failed: u64,
-    /// Whether all other machines were told; `None` without an engine that has messages.
+    /// Whether the message to all other machines was sent; `None` without an engine that has messages.
     pub is_told: Option<bool>,
-    /// Why they were not told.
+    /// Why it was not sent.
     pub why: Option<String>,
 }
 
@@ -89,6 +89,11 @@ impl MountShared {
     async fn drop_here(self: &Arc<Self>, path: &Path, in_engine: bool) -> DropReport {
         self.names.drop_below(path);
         let known = self.inodes.drop_below(path);
+        if in_engine {
+            let below = known.iter().filter(|known| known.file.is_none());
+            self.drop_records(path, below.map(|known| known.path.clone()))
+                .await;
+        }
         let mut report = DropReport {
             path: path.to_owned(),
             names: u64::try_from(known.len()).unwrap_or(u64::MAX),

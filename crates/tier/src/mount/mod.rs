@@ -19,6 +19,7 @@
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
+//! - `name_records`: names that mounts share through the engine
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
@@ -33,6 +34,7 @@ mod extended;
 mod filesystem;
 mod inodes;
 mod lookups;
+mod name_records;
 mod names;
 mod operations;
 mod pins;
