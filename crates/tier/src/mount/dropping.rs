@@ -8,16 +8,10 @@ use std::time::Duration;
 use fuser::INodeNo;
 use serde::{Deserialize, Serialize};
 
-use super::REPORT;
 use super::inodes::{KnownPath, ROOT};
+use super::report::{DROP, DROP_FILE, REPORT};
 use super::shared::MountShared;
 use crate::drops::{DropHeard, DropMessages};
-
-/// Directory below `.cachewise` whose names are those of the origin.
-pub(super) const DROP: &str = "drop";
-
-/// The name below `.cachewise/drop/PATH` whose lookup drops PATH; the file is the [`DropReport`], as JSON.
-pub(super) const DROP_FILE: &str = "drop.json";
 
 /// Returns the file of a mount whose lookup drops a path, and which then has the [`DropReport`].
 #[must_use]
@@ -138,10 +132,9 @@ impl MountShared {
             }
         }
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
-        for number in [parent, self.inodes.number_of(path), Some(ROOT)] {
-            if let Some(number) = number {
-                let _ = notifier.inval_inode(INodeNo(number), -1, 0);
-            }
+        let own = self.inodes.number_of(path);
+        for number in [parent, own, Some(ROOT)].into_iter().flatten() {
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
         }
     }
 }

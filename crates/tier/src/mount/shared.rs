@@ -15,12 +15,11 @@ use tokio::sync::OnceCell;
 
 use super::MountOptions;
 use super::attributes::Owner;
-use super::dropping::{DROP, DROP_FILE};
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::names::Names;
 use super::operations::{Operation, Operations};
 use super::pins::Pins;
-use super::report::{MountReport, REPORT};
+use super::report::{DROP, DROP_FILE, MountReport, REPORT};
 use crate::counters::Count;
 use crate::drops::DropMessages;
 use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
