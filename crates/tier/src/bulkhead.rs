@@ -264,7 +264,7 @@ impl BulkheadInner {
     }
 }
 
-/// What a call holds while it is under way; a late or stuck one gives it back.
+/// The permits of a call while it is under way; a late or stuck one gives it back.
 struct Permits {
     turns: Option<Vec<OwnedSemaphorePermit>>,
     read: Option<OriginRead>,

@@ -178,6 +178,9 @@ pub struct Totals {
     /// Waits that ended without the block, so that the origin was read.
     #[serde(rename = "lease_waits_in_vain_total", default)]
     pub lease_waits_in_vain: u64,
+    /// Lists and objects that other machines had asked the origin, taken from the engine.
+    #[serde(rename = "shared_names_total", default)]
+    pub names_shared: u64,
     /// Number of times that an object, a directory or the whole origin was found to answer nothing but errors.
     #[serde(rename = "origin_breaker_opened_total", default)]
     pub origin_breaker_opened: u64,
@@ -364,6 +367,7 @@ pub(crate) struct Counters {
     pub(crate) failed_reads: Count,
     pub(crate) bytes: Count,
     pub(crate) joined: Count,
+    pub(crate) names_shared: Count,
 }
 
 impl Counters {
@@ -377,6 +381,7 @@ impl Counters {
             failed_reads: Count::default(),
             bytes: Count::default(),
             joined: Count::default(),
+            names_shared: Count::default(),
         }
     }
 
@@ -396,6 +401,7 @@ impl Counters {
             failed_reads: self.failed_reads.get(),
             bytes: self.bytes.get(),
             joined: self.joined.get(),
+            names_shared: self.names_shared.get(),
             ..Totals::default()
         }
     }

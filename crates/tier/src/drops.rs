@@ -32,7 +32,7 @@ pub(crate) struct DropMessages {
     key: BlockKey,
 }
 
-/// A path that other machines were told to forget, or the reason why that is not known.
+/// A path that another machine dropped, or a change of what is heard.
 #[derive(Debug)]
 pub(crate) enum DropHeard {
     /// Messages come from now on; some may have been missed.

@@ -137,6 +137,11 @@ impl SettingsBuilder {
             let why = format!("no engine is configured: add {engine} URL");
             return wrong("engine", why);
         }
+        if !self.mount.share_names.is_zero() && cache.engine_key.is_none() {
+            let key = spelled("engine_key_file");
+            let why = format!("names are shared sealed alone: add {key} FILE");
+            return wrong("share_names", why);
+        }
         cache.check()?;
         self.mount.check()?;
         Ok(self)

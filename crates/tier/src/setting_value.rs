@@ -63,7 +63,10 @@ impl SettingValue for Duration {
         interval.map_err(|error| error.to_string())
     }
 
-    fn shown(&self, _: &str) -> String {
+    fn shown(&self, unit: &str) -> String {
+        if let Some((_, zero)) = unit.split_once('|').filter(|_| self.is_zero()) {
+            return zero.to_owned();
+        }
         match self.as_secs() {
             hours @ 3600.. if *self == Self::from_secs(hours / 3600 * 3600) => {
                 format!("{}h", hours / 3600)

@@ -174,6 +174,9 @@ settings! {
         revalidate: Duration = Duration::from_secs(3600), "TIME|0";
         /// Time for which a name that the origin does not have is taken for missing, at most --revalidate
         revalidate_missing: Duration = Duration::from_secs(10), "TIME|0";
+        /// Maximum age of names and attributes that other machines have read from the origin and shared through the engine,
+        /// at most --revalidate; needs --engine-key-file, as forged names could redirect readers
+        share_names: Duration = Duration::ZERO, "TIME|never";
         /// Maximum memory for names and attributes that the kernel has forgotten, and for lists of directories
         names: Bytes = Bytes(64 << 20), "BYTES";
         /// Maximum size of a file that is read when it is opened, so that readers keep the state that they opened when the

@@ -8,16 +8,10 @@ use std::time::Duration;
 use fuser::INodeNo;
 use serde::{Deserialize, Serialize};
 
-use super::REPORT;
 use super::inodes::{KnownPath, ROOT};
+use super::report::{DROP, DROP_FILE, REPORT};
 use super::shared::MountShared;
 use crate::drops::{DropHeard, DropMessages};
-
-/// Directory below `.cachewise` whose names are those of the origin.
-pub(super) const DROP: &str = "drop";
-
-/// The name below `.cachewise/drop/PATH` whose lookup drops PATH; the file is the [`DropReport`], as JSON.
-pub(super) const DROP_FILE: &str = "drop.json";
 
 /// Returns the file of a mount whose lookup drops a path, and which then has the [`DropReport`].
 #[must_use]
@@ -30,7 +24,7 @@ pub fn drop_file(mount: &Path, path: &Path) -> PathBuf {
 /// requests to the origin.
 const APART: Duration = Duration::from_millis(20);
 
-/// What was dropped.
+/// The outcome of a drop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReport {
     /// The path, relative to the origin; empty for the origin itself.
@@ -43,9 +37,9 @@ pub struct DropReport {
     pub engine_blocks: u64,
     /// Blocks that the engine did not remove in time.
     pub engine_failed: u64,
-    /// Whether all other machines were told; `None` without an engine that has messages.
+    /// Whether the message to all other machines was sent; `None` without an engine that has messages.
     pub is_told: Option<bool>,
-    /// Why they were not told.
+    /// Why it was not sent.
     pub why: Option<String>,
 }
 
@@ -89,6 +83,11 @@ impl MountShared {
     async fn drop_here(self: &Arc<Self>, path: &Path, in_engine: bool) -> DropReport {
         self.names.drop_below(path);
         let known = self.inodes.drop_below(path);
+        if in_engine {
+            let below = known.iter().filter(|known| known.file.is_none());
+            self.drop_records(path, below.map(|known| known.path.clone()))
+                .await;
+        }
         let mut report = DropReport {
             path: path.to_owned(),
             names: u64::try_from(known.len()).unwrap_or(u64::MAX),
@@ -133,8 +132,8 @@ impl MountShared {
             }
         }
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
-        let numbers = [parent, self.inodes.number_of(path), Some(ROOT)];
-        for number in numbers.into_iter().flatten() {
+        let own = self.inodes.number_of(path);
+        for number in [parent, own, Some(ROOT)].into_iter().flatten() {
             let _ = notifier.inval_inode(INodeNo(number), -1, 0);
         }
     }

@@ -8,6 +8,7 @@ use super::inodes::{Content, Inode};
 use super::names::{Listed, TreeAnswer};
 use super::operations::Operation;
 use super::shared::MountShared;
+use crate::origin::Subtree;
 use crate::{Entry, Error, ErrorKind, File, Kind, Meta, Version};
 
 /// An object of the origin, and how it was found.
@@ -90,7 +91,7 @@ impl MountShared {
         (inode, good_for)
     }
 
-    /// Returns the inode of a name that was asked for lately, with one lookup more.
+    /// Returns the inode of a name that was requested lately, with one lookup more.
     pub(super) fn again(&self, path: &Path) -> Option<(Arc<Inode>, Duration)> {
         let is_dropped = |asked| self.names.is_dropped(path, asked);
         self.inodes.again(path, self.revalidate, is_dropped)
@@ -163,7 +164,7 @@ impl MountShared {
         let at = Instant::now();
         let (file, tree) = self.cache.find(path).await?;
         if let Some(tree) = tree {
-            self.names.keep_tree(path, tree, at, self.revalidate);
+            self.keep_tree(path, tree, at);
         }
         Ok(FoundName {
             file,
@@ -173,8 +174,18 @@ impl MountShared {
     }
 
     async fn ask(&self, operation: Operation, path: &Path) -> Result<FoundName, Error> {
+        if let Some(object) = self.shared_object(path).await
+            && let Some(meta) = &object.meta
+        {
+            return Ok(FoundName {
+                file: self.cache.file(path, (**meta).clone()),
+                at: object.at,
+                is_checked: false,
+            });
+        }
         let at = Instant::now();
         let file = self.stat(operation, path).await?;
+        self.share_object(path, file.meta(), at);
         Ok(FoundName {
             file,
             at,
@@ -182,16 +193,26 @@ impl MountShared {
         })
     }
 
+    /// Keeps the lists of a subtree, and shares them.
+    fn keep_tree(&self, top: &Path, tree: Subtree, at: Instant) -> Option<Arc<Listed>> {
+        let share = |path: &Path, listed: &Listed| self.share_list(path, listed);
+        self.names.keep_tree(top, tree, at, self.revalidate, share)
+    }
+
     /// Lists a directory and those below it. All who need it at a time wait for one request.
     async fn tree(&self, operation: Operation, top: &Path) -> TreeAnswer {
         let flight = self.names.flight(top);
         let answer = flight.get_or_init(|| async {
+            let known = self.names.list(top, self.revalidate);
+            if let Some(listed) = self.shared_list(top, known.map(|list| list.at)).await {
+                return Ok(Some(listed));
+            }
             self.asks_origin(operation);
             let at = Instant::now();
             let error = match self.cache.tree(top).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(tree)) => {
-                    return Ok(self.names.keep_tree(top, tree, at, self.revalidate));
+                    return Ok(self.keep_tree(top, tree, at));
                 }
                 Err(error) => error,
             };
@@ -223,6 +244,8 @@ impl MountShared {
         let mut known = self.names.list(path, self.revalidate);
         if known.is_none() && self.uses_trees() {
             known = self.tree(Operation::Opendir, path).await?;
+        } else if known.is_none() {
+            known = self.shared_list(path, None).await;
         }
         if let Some(listed) = known
             && listed.is_whole
@@ -241,7 +264,9 @@ impl MountShared {
             is_refused: false,
             of: now,
         };
-        Ok(Arc::clone(&self.names.keep_list(path, listed).entries))
+        let listed = self.names.keep_list(path, listed);
+        self.share_list(path, &listed);
+        Ok(Arc::clone(&listed.entries))
     }
 }
 

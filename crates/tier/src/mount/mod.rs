@@ -20,6 +20,7 @@
 //! - `inodes`: inode numbers, one for each state of a file
 //! - `fixed`: objects of a published tree; `fixed_filesystem`: FUSE requests for them
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
+//! - `name_records`: names that mounts share through the engine
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
 //! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
@@ -36,6 +37,7 @@ mod fixed;
 mod fixed_filesystem;
 mod inodes;
 mod lookups;
+mod name_records;
 mod names;
 mod operations;
 mod pins;

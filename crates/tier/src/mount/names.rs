@@ -140,6 +140,7 @@ impl Names {
         tree: Subtree,
         at: Instant,
         good_for: Duration,
+        mut kept_list: impl FnMut(&Path, &Listed),
     ) -> Option<Arc<Listed>> {
         let mut of_top = None;
         for list in tree.lists {
@@ -159,6 +160,7 @@ impl Names {
                 of: None,
             };
             let kept = self.keep_list(&list.path, listed);
+            kept_list(&list.path, &kept);
             if list.path == top {
                 of_top = Some(kept);
             }
@@ -174,13 +176,13 @@ impl Names {
         }
     }
 
-    /// Forgets a path, all that is below it, and the list that shows it. What was asked before this moment is not used.
+    /// Forgets a path, all that is below it, and the list that shows it. Answers to requests from before this moment are not used.
     pub(super) fn drop_below(&self, path: &Path) {
         let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
         if dropped.len() >= MOST_DROPPED {
             self.known.clear();
             dropped.clear();
-            // What is under way was asked before.
+            // Requests that are under way began before.
             dropped.insert(PathBuf::new(), Instant::now());
         }
         dropped.insert(path.to_owned(), Instant::now());
@@ -190,6 +192,12 @@ impl Names {
         flights.clear();
         drop(flights);
         self.outdated(path);
+    }
+
+    /// Notes that a path was dropped at this time, before the mount began.
+    pub(super) fn was_dropped(&self, path: &Path, at: Instant) {
+        let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
+        dropped.insert(path.to_owned(), at);
     }
 
     /// Whether a path was dropped after this time.
@@ -278,10 +286,10 @@ mod tests {
                 is_whole: false,
             }],
         };
-        let kept = names.keep_tree(top, part.clone(), Instant::now(), HOUR);
+        let kept = names.keep_tree(top, part.clone(), Instant::now(), HOUR, |_, _| {});
         assert_eq!(kept.expect("known").entries.len(), 2);
         names.outdated(Path::new("d/a"));
-        let kept = names.keep_tree(top, part, Instant::now(), HOUR);
+        let kept = names.keep_tree(top, part, Instant::now(), HOUR, |_, _| {});
         assert_eq!(kept.expect("new").entries.len(), 1);
     }
 }

@@ -10,6 +10,12 @@ use crate::Table;
 /// Path of a mount's report, as JSON, in the mount. It is not listed; each lookup gives the report of that moment.
 pub const REPORT: &str = ".cachewise/stat.json";
 
+/// Directory below `.cachewise` whose names are those of the origin.
+pub(super) const DROP: &str = "drop";
+
+/// The name below `.cachewise/drop/PATH` whose lookup drops PATH; the file is the report of that, as JSON.
+pub(super) const DROP_FILE: &str = "drop.json";
+
 /// The counters of a mount since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MountReport {

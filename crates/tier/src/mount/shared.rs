@@ -11,16 +11,16 @@ use bytes::Bytes;
 use cachewise_units::ByteRange;
 use fuser::{FileAttr, INodeNo, Notifier};
 use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 
 use super::MountOptions;
 use super::attributes::Owner;
-use super::dropping::{DROP, DROP_FILE};
 use super::fixed::Fixed;
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::names::Names;
 use super::operations::{Operation, Operations};
 use super::pins::Pins;
-use super::report::{MountReport, REPORT};
+use super::report::{DROP, DROP_FILE, MountReport, REPORT};
 use crate::counters::Count;
 use crate::drops::DropMessages;
 use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
@@ -44,6 +44,8 @@ pub(super) struct MountShared {
     directory: PathBuf,
     began: Instant,
     pub(super) revalidate: Duration,
+    /// Age up to which names of other machines are used; 0 is never.
+    pub(super) share_names: Duration,
     /// Time for which a name is taken for missing.
     pub(super) missing: Duration,
     /// Lists of directories that are open.
@@ -53,6 +55,8 @@ pub(super) struct MountShared {
     pub(super) opens_unasked: AtomicBool,
     notifier: OnceLock<Notifier>,
     pub(super) drops: Drops,
+    /// Set when the mount knows what was dropped before it began.
+    pub(super) knows_drops: OnceCell<()>,
 }
 
 /// Messages about paths to forget.
@@ -112,12 +116,14 @@ impl MountShared {
             directory: directory.to_owned(),
             began: Instant::now(),
             revalidate: options.revalidate,
+            share_names: options.share_names,
             missing: options.revalidate_missing.min(options.revalidate),
             lists: Mutex::new(HashMap::new()),
             next_handle: AtomicU64::new(1),
             opens_unasked: AtomicBool::new(false),
             notifier: OnceLock::new(),
             drops: Drops::default(),
+            knows_drops: OnceCell::new(),
         }
     }
 

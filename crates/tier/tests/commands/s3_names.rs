@@ -1,10 +1,13 @@
 //! Names below a mount of a bucket: how many requests they cost, counted between the mount and a real server.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::dev_cluster::{has_redis, servers as start_servers};
 use crate::mounted::{Mounted, bytes_of, has_fuse, names, origin, write};
 use crate::recorder::Recorder;
+use crate::redis::{RawRedis, Reply};
 use crate::s3_server::{Bucket, PAGE};
 use crate::support::*;
 
@@ -22,6 +25,10 @@ pub fn trials() -> Vec<Trial> {
         plain(
             "s3_names::a_name_appears_when_it_is_not_taken_for_missing",
             missing_names,
+        ),
+        plain(
+            "s3_names::names_of_another_machine_cost_no_request",
+            shared_names,
         ),
     ]
 }
@@ -191,4 +198,115 @@ fn missing_names() {
     fs::metadata(anew.path("f/new")).expect("asked again");
     assert!(fs::metadata(kept.path("f/new")).is_err(), "for an hour");
     assert_eq!(recorder.requests(), [""; 0], "without a request");
+}
+
+/// All names below a directory, with what `ls -l` shows of them.
+fn walked(directory: &Path) -> Vec<(std::path::PathBuf, bool, u64, i64, u32)> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).expect("listed").flatten() {
+            let meta = fs::symlink_metadata(entry.path()).expect("looked at");
+            if meta.is_dir() {
+                left.push(entry.path());
+            }
+            let path = entry.path();
+            let below = path.strip_prefix(directory).expect("below").to_owned();
+            // A bucket has no times of directories.
+            let time = if meta.is_dir() { 0 } else { meta.mtime() };
+            found.push((below, meta.is_dir(), meta.len(), time, meta.mode()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn shared_names() {
+    const WHAT: &str = "names shared by machines";
+    if !has_fuse(WHAT) || !has_redis(WHAT) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let files = files_with_a_deep_one(&scratch);
+    let Some(bucket) = Bucket::start(WHAT, &files, 5) else {
+        return;
+    };
+    let key = scratch.directory().join("key");
+    write(
+        &key,
+        b"00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef",
+    );
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("ours");
+    let key = key.to_str().expect("text");
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address");
+    let with = ["--engine", engine, "--share-names", "1h"];
+    let refused = Ended::of(
+        bucket
+            .cachewise(&["mount"])
+            .args(with)
+            .args([ORIGIN, "/mnt"]),
+    );
+    let refused = refused.expect(2, "names are sealed alone");
+    let said = String::from_utf8_lossy(&refused.err);
+    assert!(said.contains("--engine-key-file"), "{said}");
+    // A busy machine answers late.
+    let patient = ["--connect", "5s", "--deadline", "5s", "--hedge", "never"];
+    // The recorders are two addresses of one store.
+    let same = ["--engine-key-file", key, "--identity", "bucket"];
+    let with = [&with[..], &same, &patient].concat();
+    let (a, recorder) = mounted(&bucket, &scratch, ORIGIN, &with);
+    let names = walked(&a.directory);
+    assert!(names.len() >= 9, "{names:?}");
+    assert!(!recorder.requests().is_empty());
+    let mut redis = RawRedis::connect(
+        engine
+            .strip_prefix("redis://")
+            .expect("one")
+            .parse()
+            .expect("an address"),
+    );
+    until("the lists are shared", || {
+        (redis.keys().len() >= 6).then_some(())
+    });
+    for key in redis.keys() {
+        let Reply::Value(Some(value)) = redis.ask(&[b"GET", &key]) else {
+            continue;
+        };
+        for name in [&b"file"[..], b"some data", b"etag"] {
+            assert!(!value.windows(name.len()).any(|part| part == name));
+        }
+    }
+
+    let (b, of_b) = mounted(&bucket, &scratch, ORIGIN, &with);
+    // The check at the start.
+    let before = of_b.requests().len();
+    assert_eq!(walked(&b.directory), names);
+    let requests = of_b.requests();
+    assert_eq!(requests.len(), before, "no request: {requests:#?}");
+    assert_eq!(count(&requests, "HEAD", ""), 0, "{requests:#?}");
+    let lists = count(&requests, "GET", "list-type=2");
+    assert_eq!(lists, 1, "the check at the start alone: {requests:#?}");
+    let totals = b.report()["cache"]["totals"].clone();
+    assert!(totals["shared_names_total"].as_u64() >= Some(6), "{totals}");
+    // The bytes: the origin says whether this process may read them.
+    assert_eq!(fs::read(b.path(DEEP)).expect("read"), bytes_of(7, 1000));
+    assert!(of_b.requests().len() > before);
+
+    until("the mount listens", || {
+        (b.report()["drop_subscriptions_total"].as_u64() > Some(0)).then_some(())
+    });
+    let new = scratch.directory().join("new");
+    write(&new, &bytes_of(8, 2000));
+    bucket.put(&format!("some data/{DEEP}"), &new);
+    assert_eq!(fs::metadata(b.path(DEEP)).expect("known").len(), 1000);
+    let mut drop = cachewise(["drop"]);
+    Ended::of(drop.arg(a.path("a"))).expect(0, "it is dropped");
+    until("the other mount has the new state", || {
+        (fs::read(b.path(DEEP)).ok()? == bytes_of(8, 2000)).then_some(())
+    });
+    // One that begins later takes no record from before.
+    let (c, _) = mounted(&bucket, &scratch, ORIGIN, &with);
+    assert_eq!(fs::metadata(c.path(DEEP)).expect("looked up").len(), 2000);
+    assert_eq!(fs::read(c.path(DEEP)).expect("read"), bytes_of(8, 2000));
 }

@@ -156,7 +156,7 @@ impl Messages {
     }
 }
 
-/// What a listener hears.
+/// An event of a listener.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// A node has accepted the subscription.
