@@ -76,7 +76,7 @@ pub fn main<Cli: Parser>(
     finish(run(cli))
 }
 
-/// What `--version` prints. All programs have one version.
+/// The text of `--version`. All programs have one version.
 fn version(name: &str) -> String {
     format!("{name} {}\n", env!("CARGO_PKG_VERSION"))
 }

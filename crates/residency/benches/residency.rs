@@ -1,6 +1,7 @@
 //! Cost of reading residency, compared with other tools and with the minimum that any walk costs.
 //!
-//! `cargo bench -p cachewise-residency --bench residency`; it needs no root.
+//! `cargo bench -p cachewise-residency --bench residency [-- --check]`; it needs no root. `--check` ends with 1 where a goal
+//! is missed. The cost of the command line tool is measured by the bench `files` of the package `cachewise`.
 //!
 //! # Contenders
 //! - `bare`: open, cachestat and close of each path of a prepared list. It finds no file itself, reports no size, counts
@@ -32,7 +33,8 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cachewise_residency::{Top, Walk, WalkItem, map, open, query};
@@ -54,7 +56,25 @@ const LEAST_AHEAD: f64 = 3.0;
 const MOST_MEMORY_MIB: f64 = 32.0;
 const MOST_SPARSE_MS: f64 = 1.0;
 
-fn main() -> Outcome<()> {
+/// How many goals were missed.
+static MISSED: AtomicUsize = AtomicUsize::new(0);
+
+fn main() -> ExitCode {
+    let check = std::env::args().any(|argument| argument == "--check");
+    if let Err(error) = bench() {
+        eprintln!("residency: {error}");
+        return ExitCode::FAILURE;
+    }
+    match MISSED.load(Ordering::Relaxed) {
+        missed if check && missed > 0 => {
+            eprintln!("residency: {missed} goals are missed");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn bench() -> Outcome<()> {
     if let Some(root) = std::env::var_os(MEMORY_OF) {
         return walk_with_top(Path::new(&root));
     }
@@ -444,6 +464,7 @@ fn goal(what: &str, found: f64, bound: Bound) {
         Bound::AtLeast(bound) => (found >= bound, format!("at least {bound}")),
     };
     let verdict = if is_met { "met" } else { "MISSED" };
+    MISSED.fetch_add(usize::from(!is_met), Ordering::Relaxed);
     println!("{what}: {found:.3} (goal: {words}: {verdict})");
 }
 

@@ -13,7 +13,7 @@ use crate::file_system::FileSystem;
 use crate::query::{count, open, pages_of};
 use crate::{Counts, Error, Inode};
 
-/// What [`NamedFiles::look`] finds: the inode, and the counts or why they are unknown.
+/// The result of [`NamedFiles::look`]: the inode, and the counts or why they are unknown.
 pub type Looked = (Inode, Result<Counts, Error>);
 
 /// Looks at files by their paths. Files of the directory of the previous path are looked at from there: lists name the

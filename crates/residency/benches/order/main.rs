@@ -1,6 +1,7 @@
 //! Bytes that are read again when files that exceed the cache are read repeatedly, by the order of reading.
 //!
-//! `cargo bench -p cachewise-residency --bench order [-- NAME...]`; a name is a part of the name of a strategy. As root:
+//! `cargo bench -p cachewise-residency --bench order [-- --check] [NAME...]`; a name is a part of the name of a strategy;
+//! `--check` ends with 1 where a goal is missed. As root:
 //! this process enters a memory control group, which is removed at the end, also after Ctrl-C.
 //!
 //! # Method
@@ -76,8 +77,13 @@ struct Cycle {
 }
 
 fn main() -> ExitCode {
+    let check = std::env::args().any(|argument| argument == "--check");
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(missed) if check && missed > 0 => {
+            eprintln!("order: {missed} goals are missed");
+            ExitCode::FAILURE
+        }
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -85,7 +91,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Outcome<()> {
+/// Measures, prints, and returns how many goals are missed.
+fn run() -> Outcome<usize> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let names: Vec<_> = arguments
@@ -122,7 +129,7 @@ fn run() -> Outcome<()> {
         Err(error) if is_bench => return Err(error),
         Err(error) => {
             println!("skipped: reading order: {error}");
-            return Ok(());
+            return Ok(0);
         }
     };
     let files = make_files(dir.path(), &settings)?;
@@ -164,7 +171,7 @@ fn run() -> Outcome<()> {
         let data = Bytes(settings.files * settings.file_size);
         plot::draw(Path::new(&path), &cases, data)?;
     }
-    Ok(())
+    Ok(table.matches("goal MISSED").count())
 }
 
 fn setting(name: &str, default: u64) -> Outcome<u64> {

@@ -108,7 +108,7 @@ pub struct First {
     top: Top<SortPosition, Kept>,
 }
 
-/// What is kept of a file beside its path, which its place in the order has.
+/// A file that is kept, without its path, which its place in the order has.
 #[derive(Debug)]
 struct Kept {
     size: u64,

@@ -15,7 +15,7 @@ use cachewise_cli::sinks::Sinks;
 const CYCLES: usize = 12;
 const FILLING: usize = 4;
 
-/// What a memory group charges beside pages of files, while a program like cat(1) reads them: memory of the program,
+/// Memory that a group charges beside pages of files while a program like cat(1) reads them: memory of the program,
 /// page tables and each CPU's share of charges taken in advance.
 const OF_PROGRAM: Bytes = Bytes(2 << 20);
 /// The part of the memory that the kernel's trees of cached pages take: 1/512 with folios of a few pages.
