@@ -18,7 +18,7 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
-//! - `fixed`: objects of a published tree; `fixed_filesystem`: FUSE requests for them
+//! - `fixed`: objects of a published tree; `fixed_lists`: its lists; `fixed_filesystem`: FUSE requests for it
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
 //! - `pins`: small files that are read when they are opened
 //! - `extended`: extended attributes and access control lists
@@ -32,6 +32,7 @@ mod extended;
 mod filesystem;
 mod fixed;
 mod fixed_filesystem;
+mod fixed_lists;
 mod inodes;
 mod lookups;
 mod names;
