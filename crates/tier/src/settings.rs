@@ -83,7 +83,7 @@ macro_rules! settings {
 settings! {
     /// Settings of a block cache. The default is a cache in memory, without any server.
     struct Settings in cache {
-        /// Maximum memory for blocks
+        /// Maximum memory for blocks; the default of a mounted published version is 32 MiB
         memory: Bytes = Bytes(256 << 20), "BYTES";
         /// Directory for blocks on a local disk [default: no disk tier]. Blocks survive restarts; only one process at a
         /// time can use the directory

@@ -6,17 +6,16 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::FileAttr;
 
 use super::attributes::Owner;
 use super::inodes::ROOT;
-use super::shared::MountShared;
 use crate::published::address::Ref;
 use crate::published::leaf::{ItemKind, ItemView, Leaf};
-use crate::{Error, File, Kind, Meta, Version};
+use crate::{BlockCache, Error, File, Kind, Meta, Version};
 
 /// The first of the numbers for objects that have none of their own. [`super::inodes::Inodes`] has those below, from
 /// 2^62 on.
@@ -147,17 +146,16 @@ impl Fixed {
         self.nodes().forget(number, times)
     }
 
-    /// Returns the root of the version that is mounted now.
+    /// Returns the root of the version that is mounted now, at this path.
     ///
     /// # Errors
-    /// The errors of [`crate::BlockCache::look`].
-    pub(super) async fn root(&self, shared: &MountShared) -> Result<File, Error> {
+    /// The errors of [`BlockCache::look`].
+    pub(super) async fn root(&self, cache: &BlockCache, path: &Path) -> Result<File, Error> {
         let known = || self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = shared.inodes.root();
         if let Some(root) = known().as_ref().filter(|root| root.path() == path) {
             return Ok(root.clone());
         }
-        let root = shared.cache.look(&path).await?;
+        let root = cache.look(path).await?;
         *known() = Some(root.clone());
         Ok(root)
     }
@@ -168,14 +166,15 @@ impl Fixed {
     /// Those of [`Self::root`].
     pub(super) async fn directory(
         &self,
-        shared: &MountShared,
+        cache: &BlockCache,
+        root: &Path,
         number: u64,
     ) -> Result<Option<Ref>, Error> {
         if number != ROOT {
             let place = self.get(number);
             return Ok(place.and_then(|place| place.view()?.directory()));
         }
-        let root = self.root(shared).await?;
+        let root = self.root(cache, root).await?;
         let content = root.meta().content.as_ref();
         Ok(content.and_then(|content| content.refs.first().copied()))
     }
@@ -205,13 +204,13 @@ impl Fixed {
     }
 
     /// Returns a file to read.
-    pub(super) fn file(&self, shared: &MountShared, number: u64, place: &Place) -> Option<File> {
+    pub(super) fn file(&self, cache: &BlockCache, number: u64, place: &Place) -> Option<File> {
         let view = place.view()?;
         let meta = Meta {
             content: view.content(),
             ..self.meta(&view)
         };
-        Some(shared.cache.file(&self.path(number), meta))
+        Some(cache.file(&self.path(number), meta))
     }
 
     /// Returns the path of an object below the root, as far as it is known.
@@ -230,7 +229,7 @@ impl Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::published::leaf::tests::leaf_of;
+    use crate::published::chunk::tests::leaf_of;
 
     #[test]
     fn an_object_is_known_until_the_kernel_has_forgotten_all_its_lookups() {

@@ -6,72 +6,31 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use cachewise_units::ByteRange;
 use fuser::{
-    Errno, FileHandle, FileType, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenFlags,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, Request,
+    Errno, FileHandle, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    Request,
 };
 
 use super::Operation;
-use super::attributes::file_type;
-use super::filesystem::{GENERATION, answer, errno, answer_missing, negotiate, part, statfs};
-use super::fixed::{Fixed, Place};
-use super::inodes::{Content, Inode, ROOT};
-use super::report::REPORT;
-use super::shared::{MountShared, own_meta};
+use super::filesystem::{GENERATION, answer, answer_missing, errno, negotiate, part, statfs};
+use super::fixed_lists::{directory, find, fixed, list, list_with_attributes, own, trees};
+use super::inodes::{Content, ROOT};
+use super::shared::MountShared;
 use crate::published::address::Ref;
-use crate::published::leaf::{ItemKind, Leaf, Leaves};
-use crate::{Error, Kind};
 
 /// The parts of an open directory.
 type Handles = Mutex<HashMap<u64, Arc<[Ref]>>>;
-
-/// Objects behind `.` and `..` are counted by offsets below this one. An offset behind them has the number of a part
-/// and the number of an object in it.
-const PARTS: u64 = 1 << 32;
-
-/// Maximum bytes of the lists that are read ahead for one list.
-const READ_AHEAD: u64 = 1 << 20;
 
 /// The file system of a published tree.
 pub(super) struct FixedFilesystem {
     shared: Arc<MountShared>,
     handles: Arc<Handles>,
-}
-
-/// Returns the objects that the kernel knows.
-fn fixed(shared: &MountShared) -> &Fixed {
-    let fixed = shared.fixed.as_ref();
-    fixed.unwrap_or_else(|| unreachable!("this file system serves published trees alone"))
-}
-
-fn trees(shared: &MountShared) -> &dyn Leaves {
-    let leaves = shared.cache.leaves();
-    leaves.unwrap_or_else(|| unreachable!("this file system serves published trees alone"))
-}
-
-/// Returns an object of the mount itself.
-fn own(shared: &MountShared, number: u64) -> Option<Arc<Inode>> {
-    shared.inodes.get(number)
-}
-
-/// Finds a name in a directory.
-async fn find(shared: &MountShared, parent: u64, name: &OsStr) -> Result<Option<Place>, Error> {
-    let Some(top) = fixed(shared).directory(shared, parent).await? else {
-        return Ok(None);
-    };
-    let leaf = trees(shared).leaf_of(&top, name.as_bytes()).await?;
-    Ok(leaf.and_then(|leaf| {
-        let at = leaf.find(name.as_bytes())?;
-        Place::new(leaf, at)
-    }))
 }
 
 impl FixedFilesystem {
@@ -155,7 +114,7 @@ impl fuser::Filesystem for FixedFilesystem {
                     Ok(view.map(|view| fixed.attributes(owner, number, &view)))
                 }
                 None if number == ROOT => {
-                    let root = fixed.root(&shared).await;
+                    let root = fixed.root(&shared.cache, &shared.inodes.root()).await;
                     root.map(|root| Some(owner.attributes(number, root.meta())))
                 }
                 None => Ok(own(&shared, number).map(|inode| shared.attributes(&inode))),
@@ -228,7 +187,7 @@ impl fuser::Filesystem for FixedFilesystem {
             };
         };
         answer(&self.shared, |shared| async move {
-            let Some(file) = fixed(&shared).file(&shared, number, &place) else {
+            let Some(file) = fixed(&shared).file(&shared.cache, number, &place) else {
                 return reply.error(Errno::EIO);
             };
             let range = ByteRange {
@@ -265,7 +224,7 @@ impl fuser::Filesystem for FixedFilesystem {
         }
         let handles = Arc::clone(&self.handles);
         answer(&self.shared, |shared| async move {
-            let parts = match fixed(&shared).directory(&shared, number).await {
+            let parts = match directory(&shared, number).await {
                 Ok(Some(top)) => trees(&shared).leaves(&top).await.map(Some),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
@@ -296,43 +255,12 @@ impl fuser::Filesystem for FixedFilesystem {
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
         let number = number.0;
         let parts = self.handles().get(&handle.0).cloned();
         answer(&self.shared, |shared| async move {
-            let dots = dots(&shared, number);
-            let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
-            for (at, (name, number)) in dots.into_iter().enumerate().skip(skipped) {
-                let next = next_dot(at);
-                let _ = reply.add(INodeNo(number), next, FileType::Directory, name);
-            }
-            let Some(parts) = parts else {
-                if offset <= 2 && own(&shared, number).is_some() {
-                    let _ = reply.add(INodeNo(1), PARTS, FileType::RegularFile, report_name());
-                }
-                return reply.ok();
-            };
-            let mut position = position(offset);
-            let mut is_empty = offset > 2;
-            while let Some((leaf, from)) = match leaf_at(&shared, &parts, position).await {
-                Ok(leaf) => leaf,
-                Err(error) if is_empty => return reply.error(errno(&error)),
-                // The next call begins with it, and gets the error.
-                Err(_) => None,
-            } {
-                for view in leaf.views(from) {
-                    position.1 = position.1.saturating_add(1);
-                    let kind = file_type(kind(view.kind));
-                    let (number, name) = (INodeNo(view.inode), OsStr::from_bytes(view.name));
-                    if reply.add(number, offset_of(position), kind, name) {
-                        return reply.ok();
-                    }
-                    is_empty = false;
-                }
-                position = (position.0.saturating_add(1), 0);
-            }
-            reply.ok();
+            list(&shared, number, parts.as_deref(), offset, reply).await;
         });
     }
 
@@ -342,65 +270,12 @@ impl fuser::Filesystem for FixedFilesystem {
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
         let directory = number.0;
         let parts = self.handles().get(&handle.0).cloned();
         answer(&self.shared, |shared| async move {
-            let owner = shared.owner();
-            let dots = dots(&shared, directory);
-            let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
-            for (at, (name, number)) in dots.into_iter().enumerate().skip(skipped) {
-                // The kernel takes their numbers alone.
-                let attributes = owner.attributes(number, &own_meta(&Bytes::new(), true));
-                let (zero, next) = (Duration::ZERO, next_dot(at));
-                let _ = reply.add(INodeNo(number), next, name, &zero, &attributes, GENERATION);
-            }
-            let Some(parts) = parts else {
-                if offset <= 2
-                    && let Some(report) = shared.own(directory, report_name())
-                {
-                    let attributes = shared.attributes(&report);
-                    let number = INodeNo(report.number);
-                    let (name, zero) = (report_name(), Duration::ZERO);
-                    let _ = reply.add(number, PARTS, name, &zero, &attributes, GENERATION);
-                }
-                return reply.ok();
-            };
-            let fixed = fixed(&shared);
-            let mut position = position(offset);
-            let mut is_empty = offset > 2;
-            while let Some((leaf, from)) = match leaf_at(&shared, &parts, position).await {
-                Ok(leaf) => leaf,
-                Err(error) if is_empty => return reply.error(errno(&error)),
-                // The next call begins with it, and gets the error.
-                Err(_) => None,
-            } {
-                if from == 0 {
-                    read_ahead(&shared, &leaf);
-                }
-                let mut nodes = fixed.nodes();
-                for (at, view) in leaf.views(from).enumerate() {
-                    let at = from.saturating_add(at);
-                    let Some(place) = Place::new(Arc::clone(&leaf), at) else {
-                        return reply.error(Errno::EIO);
-                    };
-                    position.1 = position.1.saturating_add(1);
-                    let number = nodes.number(&place, &view);
-                    let attributes = fixed.attributes(owner, number, &view);
-                    let name = OsStr::from_bytes(view.name);
-                    let (next, time) = (offset_of(position), &shared.revalidate);
-                    if reply.add(INodeNo(number), next, name, time, &attributes, GENERATION) {
-                        // No room for this one: the kernel did not get it.
-                        drop(nodes);
-                        return reply.ok();
-                    }
-                    nodes.hold(number, &place, directory);
-                    is_empty = false;
-                }
-                position = (position.0.saturating_add(1), 0);
-            }
-            reply.ok();
+            list_with_attributes(&shared, directory, parts.as_deref(), offset, reply).await;
         });
     }
 
@@ -418,96 +293,5 @@ impl fuser::Filesystem for FixedFilesystem {
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
         statfs(&self.shared, reply);
-    }
-}
-
-fn kind(kind: ItemKind) -> Kind {
-    match kind {
-        ItemKind::File => Kind::File,
-        ItemKind::Directory => Kind::Directory,
-        ItemKind::Link => Kind::Link,
-        ItemKind::Other => Kind::Other,
-    }
-}
-
-fn report_name() -> &'static OsStr {
-    OsStr::new(REPORT.rsplit('/').next().unwrap_or(REPORT))
-}
-
-/// Returns `.` and `..` with their numbers.
-fn dots(shared: &MountShared, number: u64) -> [(&'static OsStr, u64); 2] {
-    let above = fixed(shared).parent(number).unwrap_or(ROOT);
-    [(OsStr::new("."), number), (OsStr::new(".."), above)]
-}
-
-/// Returns the offset behind `.` or `..`.
-fn next_dot(at: usize) -> u64 {
-    u64::try_from(at).unwrap_or(0).saturating_add(1)
-}
-
-/// Returns the number of a part, and of an object in it, at which an offset is.
-fn position(offset: u64) -> (u64, u64) {
-    match offset.checked_sub(PARTS) {
-        Some(behind) => (behind / PARTS, behind % PARTS),
-        None => (0, 0),
-    }
-}
-
-/// Returns the offset of a position.
-fn offset_of((part, at): (u64, u64)) -> u64 {
-    part.saturating_add(1)
-        .saturating_mul(PARTS)
-        .saturating_add(at)
-}
-
-/// Returns a part of a directory, and the object in it to begin with; `None` behind the last.
-async fn leaf_at(
-    shared: &MountShared,
-    parts: &[Ref],
-    (part, at): (u64, u64),
-) -> Result<Option<(Arc<Leaf>, usize)>, Error> {
-    let part = usize::try_from(part).ok().and_then(|part| parts.get(part));
-    let Some(part) = part else {
-        return Ok(None);
-    };
-    let leaf = trees(shared).leaf(part).await?;
-    Ok(Some((leaf, usize::try_from(at).unwrap_or(usize::MAX))))
-}
-
-/// Reads the lists of directories in the background: a program that has listed a directory often lists those in it next.
-fn read_ahead(shared: &Arc<MountShared>, leaf: &Leaf) {
-    let mut length = 0_u64;
-    let directories = leaf.views(0).filter_map(|view| view.directory());
-    let ahead: Vec<Ref> = directories
-        .take_while(|top| {
-            length = length.saturating_add(u64::from(top.len));
-            length <= READ_AHEAD
-        })
-        .collect();
-    if ahead.is_empty() {
-        return;
-    }
-    let shared = Arc::clone(shared);
-    shared.runtime.clone().spawn(async move {
-        for top in ahead {
-            // A list that cannot be read fails again where it is needed.
-            let _ = trees(&shared).leaf(&top).await;
-        }
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_offset_leads_to_the_object_behind_the_last_one() {
-        for offset in [0, 1, 2] {
-            assert_eq!(position(offset), (0, 0), "before the first object");
-        }
-        for place in [(0, 0), (0, 7), (3, 0), (4_000, 1_000)] {
-            assert_eq!(position(offset_of(place)), place);
-        }
-        assert!(offset_of((u64::from(u16::MAX), 1_000)) < 1 << 63, "off_t");
     }
 }

@@ -301,4 +301,32 @@ pub(crate) mod tests {
             assert_eq!(Chunk::decode(&bytes), None, "{name:?}");
         }
     }
+
+    /// Makes a list of devices with these names and numbers.
+    pub(crate) fn leaf_of(objects: &[(&str, u64)]) -> Leaf {
+        let item = |(name, inode): &(&str, u64)| Item {
+            name: (*name).into(),
+            mode: 0o644,
+            owner: (1, 2),
+            modified: (-3, 4),
+            size: name.len() as u64,
+            links: 1,
+            blocks: 0,
+            inode: *inode,
+            has_acl: false,
+            body: Body::Other,
+        };
+        let chunk = Chunk::Leaf(objects.iter().map(item).collect());
+        Leaf::decode(bytes::Bytes::from(chunk.encode())).expect("it is whole")
+    }
+
+    #[test]
+    fn names_are_found_and_others_are_not() {
+        let leaf = leaf_of(&[("a", 1), ("bb", 2), ("c", 3)]);
+        assert_eq!(leaf.find(b"bb"), Some(1));
+        assert_eq!(leaf.find(b"b"), None);
+        assert_eq!(leaf.view(1).expect("it is there").inode, 2);
+        assert!(leaf.view(3).is_none());
+        assert_eq!(leaf.views(1).count(), 2);
+    }
 }

@@ -1,4 +1,4 @@
-//! [`Leaf`]: the objects of a directory, as they are stored. They are decoded when they are asked for, so that a directory
+//! [`Leaf`]: the objects of a directory, as they are stored. They are decoded when they are requested, so that a directory
 //! takes no more memory than in the store.
 
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub(crate) struct ItemView<'a> {
     pub blocks: u64,
     /// Inode number in mounts.
     pub inode: u64,
-    /// What belongs to its kind: the target of a link, or references.
+    /// The target of a link, or references.
     body: &'a [u8],
     packs: &'a [u8],
 }
@@ -274,38 +274,4 @@ pub(crate) trait Leaves: Send + Sync {
         top: &'a Ref,
         name: &'a [u8],
     ) -> BoxFuture<'a, Result<Option<Arc<Leaf>>, Error>>;
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::published::chunk::{Body, Chunk, Item};
-
-    /// Makes a list of devices with these names and numbers.
-    pub(crate) fn leaf_of(objects: &[(&str, u64)]) -> Leaf {
-        let item = |(name, inode): &(&str, u64)| Item {
-            name: (*name).into(),
-            mode: 0o644,
-            owner: (1, 2),
-            modified: (-3, 4),
-            size: name.len() as u64,
-            links: 1,
-            blocks: 0,
-            inode: *inode,
-            has_acl: false,
-            body: Body::Other,
-        };
-        let chunk = Chunk::Leaf(objects.iter().map(item).collect());
-        Leaf::decode(Bytes::from(chunk.encode())).expect("it is whole")
-    }
-
-    #[test]
-    fn names_are_found_and_others_are_not() {
-        let leaf = leaf_of(&[("a", 1), ("bb", 2), ("c", 3)]);
-        assert_eq!(leaf.find(b"bb"), Some(1));
-        assert_eq!(leaf.find(b"b"), None);
-        assert_eq!(leaf.view(1).expect("it is there").inode, 2);
-        assert!(leaf.view(3).is_none());
-        assert_eq!(leaf.views(1).count(), 2);
-    }
 }

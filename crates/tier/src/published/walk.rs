@@ -56,7 +56,7 @@ pub(super) struct Walk<'a> {
     /// Files that changed at this time or later may change again without a trace in their times.
     settled: (i64, u32),
     buffer: Vec<u8>,
-    /// What an inode number is a hash of.
+    /// The bytes of which an inode number is the hash.
     state: Vec<u8>,
     /// The files with more than one name.
     linked: HashMap<(u64, u64), (u64, KnownFile)>,

@@ -32,6 +32,10 @@ pub fn trials() -> Vec<Trial> {
             damaged_store,
         ),
         plain(
+            "published::a_damaged_list_is_an_error_and_never_a_shorter_list",
+            damaged_list,
+        ),
+        plain(
             "published::records_that_are_not_trusted_are_refused",
             untrusted_records,
         ),
@@ -286,6 +290,36 @@ fn damaged_store() {
         write(path, bytes);
     }
     assert_eq!(read().expect("restored"), bytes_of(1, 300_000));
+}
+
+fn damaged_list() {
+    if !has_fuse("a damaged list") {
+        return;
+    }
+    let place = Place::new();
+    for number in 0..600 {
+        let name = format!("origin/deep/er/a file with a long name, number {number}");
+        write(&place.at(&name), b"x");
+    }
+    place.publish("data@v1");
+    let with_bytes = |path: PathBuf| (path.clone(), fs::read(path).expect("there"));
+    let (path, mut bytes) = packs(&place)
+        .into_iter()
+        .map(with_bytes)
+        .find(|(_, bytes)| bytes.starts_with(b"cwm1"))
+        .expect("one has the chunks");
+    // Most of it are the parts of the long directory.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    write(&path, &bytes);
+    let mounted = place.mount("data@v1");
+    for time in ["first", "second"] {
+        let listed = fs::read_dir(mounted.path("deep/er"));
+        let listed: Result<Vec<_>, _> = listed.and_then(Iterator::collect);
+        let error = listed.expect_err("a part of it cannot be read");
+        assert_eq!(error.raw_os_error(), Some(5), "{time}: {error}");
+    }
+    mounted.end().expect(0, "it is unmounted");
 }
 
 fn untrusted_records() {
