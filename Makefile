@@ -93,10 +93,12 @@ bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C,
 bench-size: ## how exact the curves of `size` are: eight loads at four limits, predicted and counted in memory groups; as root
 	$(CARGO) bench --locked -p cachewise --bench size
 
-bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE
+bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE; programs from a published version beside rclone
 	@scripts/setup tier
 	$(CARGO) bench --locked -p cachewise-tier --bench slow_node
 	$(CARGO) bench --locked -p cachewise-tier --bench throughput
+	$(CARGO) build --locked --release -p cachewise-tier
+	@python3 crates/tier/benches/programs/run.py
 
 package: ## a Debian package for each program, and a tarball of all three; in target/package
 	@scripts/setup package
