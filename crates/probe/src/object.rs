@@ -284,11 +284,7 @@ impl Programs {
             if let Some(number) = SERVICES.iter().position(|service| *service == name) {
                 let (number, program) = (number as u32, program.as_fd().as_raw_fd());
                 maps.services
-                    .update(
-                        &number.to_ne_bytes(),
-                        &program.to_ne_bytes(),
-                        MapFlags::ANY,
-                    )
+                    .update(&number.to_ne_bytes(), &program.to_ne_bytes(), MapFlags::ANY)
                     .map_err(map_error)?;
             }
         }
