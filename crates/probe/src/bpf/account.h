@@ -150,40 +150,29 @@ ONCE int empty_slot(struct slot *slot)
 	struct row_key key;
 
 	/* a later chunk of a call that began on another CPU leaves pages here without a request */
-	if (!slot || !(slot->requests | slot->pages | slot->misses | slot->ahead))
+	if (!slot || !(slot->requests | slot->pages | slot->misses | slot->ahead | slot->write_requests | slot->write_bytes))
 		return 0;
 	key = slot->key; /* a map's key has to be on the stack */
-	row = slot->fresh ? NULL : find_row(other, &key);
-	if (!row) {
-		/* mostly a short-lived process's only reads of a file: one step instead of three */
-		struct cpu *cpu = this_cpu();
-
-		if (!cpu)
-			return 0;
-		cpu->fresh.read_requests = slot->requests;
-		cpu->fresh.read_requested_pages = slot->pages;
-		cpu->fresh.read_requested_bytes = slot->bytes;
-		cpu->fresh.read_hit_pages = slot->hits;
-		cpu->fresh.read_missed_pages = slot->misses;
-		cpu->fresh.readahead_pages = slot->ahead;
-		cpu->fresh.readahead_hit_pages = slot->used;
-		if (!make_row(other, &key, &cpu->fresh))
-			goto booked;
-		row = new_row_on(other, &key);
+	row = row_on(other, &key);
+	if (slot->requests | slot->pages) {
+		ADD(row, read_requests, slot->requests);
+		ADD(row, read_requested_pages, slot->pages);
+		ADD(row, read_requested_bytes, slot->bytes);
 	}
-	ADD(row, read_requests, slot->requests);
-	ADD(row, read_requested_pages, slot->pages);
-	ADD(row, read_requested_bytes, slot->bytes);
 	ADD(row, read_hit_pages, slot->hits);
 	if (slot->misses | slot->ahead | slot->used) {
 		ADD(row, read_missed_pages, slot->misses);
 		ADD(row, readahead_pages, slot->ahead);
 		ADD(row, readahead_hit_pages, slot->used);
 	}
-booked:
-	slot->fresh = 0;
+	if (slot->write_requests | slot->write_bytes) {
+		ADD(row, write_requests, slot->write_requests);
+		ADD(row, write_pages, slot->write_pages);
+		ADD(row, write_bytes, slot->write_bytes);
+	}
 	slot->requests = slot->pages = slot->bytes = slot->hits = 0;
 	slot->misses = slot->ahead = slot->used = 0;
+	slot->write_requests = slot->write_pages = slot->write_bytes = 0;
 	return 0;
 }
 
@@ -203,7 +192,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 		return 0;
 	process_of(task, &slot->key.process);
 	meet_row();
-	slot->fresh = want_name(subject, &slot->key.file);
+	want_name(subject, &slot->key.file);
 	slot->mapping = (u64)READ(inode, i_mapping);
 	slot->tgid = slot->key.process.tgid;
 	slot->start = slot->key.process.start;
@@ -211,7 +200,31 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	slot->inode = READ(inode, i_ino);
 	slot->generation = READ(inode, i_generation);
 	slot->begun = begun[watch_slot(slot->inode)];
+	slot->candidate = 0;
 	return 1;
+}
+
+/* Makes a row that has what a read did: one step instead of three. */
+static __always_inline bool make_row_of_read(bool other, const struct row_key *key, const struct tally *tally)
+{
+	struct cpu *cpu = this_cpu();
+	long failed;
+
+	if (!cpu || cpu->busy)
+		return false;
+	cpu->busy = 1;
+	barrier();
+	cpu->fresh.read_requests = tally->requests;
+	cpu->fresh.read_requested_pages = tally->pages;
+	cpu->fresh.read_requested_bytes = tally->bytes;
+	cpu->fresh.read_hit_pages = hits_of(tally);
+	cpu->fresh.read_missed_pages = tally->misses;
+	cpu->fresh.readahead_pages = tally->ahead;
+	cpu->fresh.readahead_hit_pages = tally->used;
+	failed = make_row(other, key, &cpu->fresh);
+	barrier();
+	cpu->busy = 0;
+	return !failed;
 }
 
 /* As below, on the row itself. In a function of its own, whose memory is not taken together with that of the others. */
@@ -224,23 +237,59 @@ static __noinline int book_read_apart(u64 address, const struct tally *tally)
 
 	if (!tally)
 		return 0;
-	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	file_of(READ(mapping, host), &key.file);
+	if (!is_wanted(&key.file))
+		return 0;
+	if (config.detail == DETAIL_TOTALS) {
+		ledger = cpu_total();
+	} else {
+		bool other = on_other_side();
+
+		process_of(task, &key.process);
+		ledger = find_row(other, &key);
+		if (!ledger) {
+			struct subject subject = { (u64)READ(mapping, host), 0 };
+
+			meet_row();
+			want_name(&subject, &key.file);
+			if (make_row_of_read(other, &key, tally))
+				return 0;
+			ledger = new_row_on(other, &key);
+		}
+	}
 	ADD(ledger, read_requests, tally->requests);
 	ADD(ledger, read_requested_pages, tally->pages);
 	ADD(ledger, read_requested_bytes, tally->bytes);
 	ADD(ledger, read_hit_pages, hits_of(tally));
-	ADD(ledger, read_missed_pages, tally->misses);
-	ADD(ledger, readahead_pages, tally->ahead);
-	ADD(ledger, readahead_hit_pages, tally->used);
+	if (tally->misses | tally->ahead | tally->used) {
+		ADD(ledger, read_missed_pages, tally->misses);
+		ADD(ledger, readahead_pages, tally->ahead);
+		ADD(ledger, readahead_hit_pages, tally->used);
+	}
 	return 0;
 }
 
-/* The slot of the CPU in which reads of a file by a task are. */
-static __always_inline struct slot *slot_of(struct cpu *cpu, struct task_struct *task, struct inode *inode)
+static __always_inline u64 slot_hash(struct task_struct *task, struct inode *inode)
 {
-	u64 hash = (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
+	return (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
+}
 
+/* The slot of the CPU in which reads and writes of a file by a task are. */
+static __always_inline struct slot *slot_at(struct cpu *cpu, u64 hash)
+{
 	return &cpu->slots[hash >> 58];
+}
+
+/*
+ * May the current task take the slot for a file? It has to use the file twice before the slot's owner does: of many files
+ * that are used once each, all are booked on their rows, and the others keep their slots.
+ */
+static __always_inline bool may_take_slot(struct slot *slot, u64 hash)
+{
+	if (slot->candidate == hash)
+		return true;
+	slot->candidate = hash;
+	return false;
 }
 
 /* Is it theirs now? */
@@ -274,7 +323,7 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 		cpu->busy = 0;
 		return true;
 	}
-	slot = slot_of(cpu, task, inode);
+	slot = slot_at(cpu, slot_hash(task, inode));
 	if (!is_slot_of(slot, task, inode))
 		return false;
 	cpu->busy = 1;
@@ -283,9 +332,43 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	slot->pages++;
 	slot->bytes += bytes;
 	slot->hits++;
+	slot->candidate = 0;
 	barrier();
 	cpu->busy = 0;
 	return true;
+}
+
+/* Books a write on the slot of its file and process, without atomics; false: there is none. */
+static __always_inline bool book_write_in_slot(struct task_struct *task, struct inode *inode, u64 requests, u64 pages,
+					       u64 bytes)
+{
+	struct cpu *cpu = this_cpu();
+	u64 hash = slot_hash(task, inode);
+	struct slot *slot;
+	bool mine;
+
+	if (config.detail == DETAIL_TOTALS || !cpu || cpu->busy)
+		return false;
+	slot = slot_at(cpu, hash);
+	mine = is_slot_of(slot, task, inode);
+	if (!mine && !may_take_slot(slot, hash))
+		return false;
+	cpu->busy = 1;
+	barrier();
+	if (!mine) {
+		struct subject subject = { (u64)inode, 0 };
+
+		mine = take_slot(slot, &subject);
+	}
+	if (mine) {
+		slot->write_requests += requests;
+		slot->write_pages += pages;
+		slot->write_bytes += bytes;
+		slot->candidate = 0;
+	}
+	barrier();
+	cpu->busy = 0;
+	return mine;
 }
 
 /* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
@@ -321,9 +404,12 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		return;
 	}
 	if (!cpu->busy) {
-		struct slot *slot = slot_of(cpu, task, inode);
+		u64 hash = slot_hash(task, inode);
+		struct slot *slot = slot_at(cpu, hash);
 		bool mine = is_slot_of(slot, task, inode);
 
+		if (!mine && !may_take_slot(slot, hash))
+			goto apart;
 		cpu->busy = 1;
 		barrier();
 		if (!mine) {
@@ -339,11 +425,13 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 			slot->misses += tally->misses;
 			slot->ahead += tally->ahead;
 			slot->used += tally->used;
+			slot->candidate = 0;
 		}
 		barrier();
 		cpu->busy = 0;
 		return;
 	}
+apart:
 	book_read_apart((u64)mapping, tally);
 }
 

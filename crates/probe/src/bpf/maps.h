@@ -364,15 +364,17 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/* Reads of one file by one process on one CPU that are not booked on a row yet. */
+/* Reads and writes of one file by one process on one CPU that are not booked on a row yet. */
 struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
-	u32 begun;
-	u32 fresh; /* the file has had no row before */
+	u32 begun, padding;
 	u64 requests, pages, bytes, hits;
 	u64 misses, ahead, used;
+	u64 write_requests, write_pages, write_bytes;
+	/* a hash of the file and process that used it in vain since its owner did: the next time, it is theirs */
+	u64 candidate;
 	struct row_key key;
 };
 

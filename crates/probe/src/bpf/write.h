@@ -19,18 +19,21 @@ ONCE int count_write(struct write *write)
 	CURRENT(trusted, task);
 	struct ledger *ledger;
 	struct row_key key;
-	u64 last_page;
+	struct inode *inode;
+	u64 last_page, pages;
 
 	if (!write)
 		return 0;
+	inode = PLAIN(inode, (void *)write->inode);
 	last_page = (write->end - 1) >> config.page_shift;
-	ledger = ledger_of(task, PLAIN(inode, (void *)write->inode), 0, &key);
-	ADD(ledger, write_requests, write->requests);
-	ADD(ledger, write_bytes, write->end - write->pos);
-	if (last_page >= write->first_page)
-		ADD(ledger, write_pages, last_page - write->first_page + 1);
-	access_pages((u64)READ(PLAIN(inode, (void *)write->inode), i_mapping), write->first_page, last_page,
-		     ACCESS_WRITE, 0);
+	pages = last_page >= write->first_page ? last_page - write->first_page + 1 : 0;
+	if (!book_write_in_slot(task, inode, write->requests, pages, write->end - write->pos)) {
+		ledger = ledger_of(task, inode, 0, &key);
+		ADD(ledger, write_requests, write->requests);
+		ADD(ledger, write_bytes, write->end - write->pos);
+		ADD(ledger, write_pages, pages);
+	}
+	access_pages((u64)READ(inode, i_mapping), write->first_page, last_page, ACCESS_WRITE, 0);
 	return 0;
 }
 
