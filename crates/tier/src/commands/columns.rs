@@ -234,7 +234,7 @@ pub const DROPPED: [SheetColumn; 7] = [
     ),
     SheetColumn::new(
         "dropped_blocks",
-        "BLOCKS",
+        "LOCAL-BLOCKS",
         true,
         "Blocks removed from memory and disk of the mount",
     ),
