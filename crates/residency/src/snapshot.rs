@@ -144,6 +144,11 @@ impl SnapshotEntry {
     fn is_same(&self, inode: &Inode) -> bool {
         self.size == inode.size && self.modified == inode.modified
     }
+
+    /// Whether the file is there, and is the same unless a changed one is wanted too.
+    fn can_be_restored(&self, anyway: bool) -> bool {
+        Inode::at(&self.path).is_ok_and(|inode| anyway || self.is_same(&inode))
+    }
 }
 
 /// How many files and pages a snapshot has.

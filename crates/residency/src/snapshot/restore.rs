@@ -19,7 +19,8 @@ pub struct RestoreOptions<'a> {
     pub anyway: bool,
     /// How many threads read, each another file or, of a large one, another part. One by default.
     pub threads: NonZeroUsize,
-    /// At most so much is read or found resident, from the start of the snapshot; everything by default.
+    /// At most so much is read or found resident, from the start of the snapshot on; files that are gone or changed do not
+    /// count. Everything by default.
     pub most: Option<Bytes>,
     /// How fast all of them together may read; as fast as can be by default.
     pub limiter: Option<&'a Limiter>,
@@ -154,6 +155,7 @@ pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_
             window: VecDeque::new(),
             fault: None,
             left: options.most.map(|most| Pages(most.0 / page_size().get())),
+            anyway: options.anyway,
         }),
         large: Mutex::new(()),
         restored: Mutex::new(Restored::default()),
@@ -181,6 +183,8 @@ struct Upcoming<R> {
     fault: Option<SnapshotError>,
     /// Pages that may still be read.
     left: Option<Pages>,
+    /// Changed files are read too.
+    anyway: bool,
 }
 
 impl<R: BufRead> Upcoming<R> {
@@ -211,7 +215,10 @@ impl<R: BufRead> Upcoming<R> {
                     break;
                 }
                 Some(Ok(mut entry)) => {
-                    if let Some(left) = &mut self.left {
+                    // A file that is left alone takes nothing of what may be read.
+                    if let Some(left) = &mut self.left
+                        && entry.can_be_restored(self.anyway)
+                    {
                         entry.ranges = crate::ranges::first(&entry.ranges, *left);
                         *left = left.saturating_sub(entry.cached());
                     }

@@ -247,6 +247,44 @@ fn files_are_read_in_the_order_of_their_places_and_no_more_than_asked_for() {
 }
 
 #[test]
+fn files_that_are_gone_or_changed_take_no_part_of_a_limit() {
+    let directory = directory();
+    let [gone, changed, same] =
+        ["gone", "changed", "same"].map(|name| file(directory.path(), name, 10));
+    let kept = directory.path().join("kept");
+    let files = [&gone, &changed, &same].map(Clone::clone);
+    let _ = files.each_ref().map(|path| load(path, &(0..10).collect()));
+    save(&kept, &files);
+    std::fs::remove_file(&gone).unwrap();
+    let time = rustix::fs::Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    let times = rustix::fs::Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    rustix::fs::utimensat(
+        rustix::fs::CWD,
+        &changed,
+        &times,
+        rustix::fs::AtFlags::empty(),
+    )
+    .unwrap();
+    let restore = |most, anyway| {
+        let options = RestoreOptions {
+            most: Some(Bytes(most * cachewise_sys::page_size().get())),
+            anyway,
+            ..RestoreOptions::default()
+        };
+        let restored = back(&kept, &options);
+        (restored.files, restored.pages, restored.skipped.total())
+    };
+    assert_eq!(restore(4, false), (1, Pages(4), 2), "those of `same`");
+    assert_eq!(restore(14, true), (2, Pages(14), 1), "of both that exist");
+}
+
+#[test]
 fn pages_in_any_order_become_an_entry_with_a_place() {
     let directory = directory();
     let path = file(directory.path(), "a", 10);
