@@ -23,12 +23,12 @@ use crate::{BlockKey, Error};
 
 impl BlockCache {
     /// Reads a range of an object, up to the object's end; no bytes if the range begins after it.
-    /// Ends within [`Settings::read_deadline`], with bytes or an error.
+    /// Ends within [`crate::Settings::read_deadline`], with bytes or an error.
     ///
     /// # Errors
     /// [`Error::Denied`] where the origin does not let this process open the object, cached or not;
     /// [`Error::Changed`] where the object is not in that state any more and the bytes are not in
-    /// the cache; [`Error::Range`] above [`LONGEST_READ`]; [`Error::Deadline`]; as [`Origin::read`].
+    /// the cache; [`Error::Range`] above [`LONGEST_READ`]; [`Error::Deadline`]; as [`crate::Origin::read`].
     ///
     /// # Cost
     /// For blocks in memory: a lookup in a table, no system call, no copy within one block.

@@ -1,4 +1,4 @@
-//! What machines tell each other through the engine: records about names, and blocks to forget.
+//! Records about names that machines share through the engine, and blocks to forget.
 
 use std::path::Path;
 
