@@ -164,31 +164,32 @@ impl Mount {
             point::detach(&self.directory)?;
         }
         let until = Instant::now() + patience;
-        while !session.guard.is_finished() {
-            if Instant::now() >= until {
-                // Joining it would wait for the last reader.
-                std::mem::forget(session);
-                return Ok(false);
-            }
+        let mut is_over = session.guard.is_finished();
+        while !is_over && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
+            is_over = session.guard.is_finished();
         }
-        // Whatever ended it, it is over.
-        let _ = session.join();
-        Ok(true)
+        leave(session);
+        Ok(is_over)
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            let _ = point::detach(&self.directory);
-            if session.guard.is_finished() {
-                let _ = session.join();
-            } else {
-                std::mem::forget(session);
+            if !session.guard.is_finished() {
+                let _ = point::detach(&self.directory);
             }
+            leave(session);
         }
     }
+}
+
+/// Leaves a session that is unmounted, with its descriptor. Joining it would wait for the last reader, and fuser 0.18
+/// unmounts the directory once more when it drops a session, as it takes the error of a device without a mount for a
+/// mount: that could be the next mount there.
+fn leave(session: BackgroundSession) {
+    std::mem::forget(session);
 }
 
 /// Mounts, and serves requests until it is unmounted.

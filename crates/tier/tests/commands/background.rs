@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::mounted::{bytes_of, has_fuse, is_mounted, origin};
+use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, origin};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
@@ -17,6 +18,10 @@ pub fn trials() -> Vec<Trial> {
         plain(
             "background::failure_is_reported_and_leaves_nothing",
             failure,
+        ),
+        plain(
+            "background::a_mount_that_was_unmounted_leaves_the_next_one_alone",
+            next_mount,
         ),
     ]
 }
@@ -54,6 +59,28 @@ fn goes_on() {
         .expect(0, "it is mounted")
         .says("is mounted on", "and says so");
     use_and_end(&directory);
+}
+
+fn next_mount() {
+    if !has_fuse("a mount after another") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 10_000);
+    let mut first = Mounted::new(&scratch, &origin, &[]);
+    let started = first.started.take().expect("it runs");
+    let directory = first.directory.clone();
+    // It learns that it was unmounted when the next one is there.
+    started.signal(Signal::STOP);
+    let unmounted = Command::new("umount").arg("-l").arg(&directory).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    let second = Mounted::on(&directory, &origin, &[]);
+    started.signal(Signal::CONT);
+    started.wait().expect(0, "the first one has ended");
+    assert!(is_mounted(&directory), "the second one is still there");
+    let read = fs::read(second.path("f/0")).expect("it can be read");
+    assert_eq!(read, bytes_of(0, 10_000));
+    second.end().expect(0, "it is unmounted");
 }
 
 fn helper() {

@@ -13,6 +13,7 @@ mod fix;
 mod interruption;
 mod once;
 mod policy;
+mod room;
 mod rounds;
 
 use std::process::ExitCode;

@@ -18,6 +18,7 @@ use cachewise_units::{Bytes, Pages};
 use super::arguments::Try;
 use super::interruption::Interruption;
 use super::policy::{Traces, TrialPolicy};
+use super::room::wait_for_room;
 use crate::commands::shield::dropping::Dropping;
 use crate::commands::shield::shielded_files::ShieldedFiles;
 use crate::{account, machine};
@@ -143,6 +144,10 @@ pub fn once(
     interval.run_mut().exit = exit;
     let snapshot = probe.snapshot().context("what was counted is lost")?;
     account::fill(&mut interval, &snapshot, &course, kernel);
+    drop(probe);
+    if let Some(tables) = interval.source.backend.kernel_memory_bytes.known() {
+        wait_for_room(kernel, Bytes(tables));
+    }
     Ok(Once {
         interval,
         traces,
