@@ -179,7 +179,7 @@ impl BlockCache {
     /// Returns the metadata of an object, of what a link leads to. Always asks the origin.
     ///
     /// # Errors
-    /// As [`Origin::stat`], and [`Error::Deadline`].
+    /// The errors of [`Origin::stat`]; [`Error::Deadline`].
     pub async fn stat(&self, path: &Path) -> Result<File, Error> {
         let owned = path.to_owned();
         let origin = Arc::clone(&self.inner.origin);
@@ -216,7 +216,7 @@ impl BlockCache {
     /// present state.
     ///
     /// # Errors
-    /// As [`Self::stat`].
+    /// The errors of [`Self::stat`].
     pub async fn settled(&self, file: File) -> Result<File, Error> {
         if file.is_settled() {
             return Ok(file);
@@ -230,7 +230,7 @@ impl BlockCache {
     /// Lists a directory. Always asks the origin.
     ///
     /// # Errors
-    /// As [`Origin::list`], and [`Error::Deadline`].
+    /// The errors of [`Origin::list`]; [`Error::Deadline`].
     pub async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
         let owned = path.to_owned();
         let origin = Arc::clone(&self.inner.origin);

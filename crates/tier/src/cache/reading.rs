@@ -151,7 +151,7 @@ impl BlockCache {
     /// them in the local tiers and in the engine.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// The errors of [`Self::get`].
     pub async fn refill(&self, file: &File, range: ByteRange) -> Result<(), Error> {
         let Some((_, first, last)) = self.blocks(file, range)? else {
             return Ok(());

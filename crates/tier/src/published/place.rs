@@ -31,11 +31,11 @@ impl StoreLock {
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock<'a> {
-    /// Of the store, by one of many publishers.
+    /// Publishers share the lock of the store.
     Shared,
-    /// Of the store, by `gc`.
+    /// `gc` holds the lock of the store alone.
     Alone,
-    /// Of a name, while its newest version is set. Waits: others hold it for a moment only.
+    /// A publisher locks a name while it sets the newest version. The caller waits: others hold it for a moment only.
     Name(&'a str),
 }
 
