@@ -17,24 +17,26 @@ for _ in range(3000):
     os.preadv(fd, [page], 4096 * places.randrange(16384))
 ";
 
-/// Reads a device around the page cache until it is ended.
+/// Reads a device around the page cache until it is ended. It is one process: a child would
+/// read on after its parent was ended.
+const BUSY: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+block = mmap.mmap(-1, 1 << 20)
+while True:
+    for place in range(64):
+        os.preadv(fd, [block], place << 20)
+";
+
+/// Keeps a device busy until it is dropped.
 fn busy_with(device: &Path) -> Started {
-    let script = r#"while :; do dd if="$0" of=/dev/null bs=1M iflag=direct 2>/dev/null; done"#;
-    let mut command = Command::new("sh");
-    Started::of(
-        command
-            .args(["-c", script])
-            .arg(device)
-            .stdin(Stdio::null()),
-    )
+    let mut command = Command::new("python3");
+    Started::of(command.args(["-c", BUSY]).arg(device).stdin(Stdio::null()))
 }
 
 /// A program that reads little, beside another one that reads all the time.
 pub fn device_busy_for_another_program() {
-    if !has(
-        &["python3", "dd"],
-        "advice::device_busy_for_another_program",
-    ) {
+    if !has(&["python3"], "advice::device_busy_for_another_program") {
         return;
     }
     let scratch = Scratch::new();
