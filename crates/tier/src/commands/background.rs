@@ -3,14 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use cachewise_cli::output::FAILED;
 use cachewise_cli::settings::FILE;
 use cachewise_tier::Setting;
+use tempfile::TempDir;
 
 /// The name by which mount(8) starts a helper for `-t cachewise`.
 pub const HELPER: &str = "mount.cachewise";
@@ -93,6 +94,24 @@ pub fn typed(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsStri
 
 /// The flag of an option of mount(8).
 fn flag(option: &str) -> Result<Option<OsString>> {
+    if let Some((FILE, value)) = option.split_once('=') {
+        return Ok(Some(format!("--{FILE}={value}").into()));
+    }
+    let set = setting_of(option).with_context(|| format!("option {option}"))?;
+    Ok(set.map(|(setting, value)| {
+        let flag = setting.flag();
+        match setting.unit {
+            "" => format!("--{flag}").into(),
+            _ => format!("--{flag}={value}").into(),
+        }
+    }))
+}
+
+/// Returns the setting of an option of mount(8), with its value; `None` for an option that is ignored.
+///
+/// # Errors
+/// There is no such setting.
+pub fn setting_of(option: &str) -> Result<Option<(&'static Setting, String)>> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     let is_ignored = IGNORED.contains(&option)
         || ["", "comment"].contains(&name)
@@ -100,23 +119,17 @@ fn flag(option: &str) -> Result<Option<OsString>> {
     if is_ignored {
         return Ok(None);
     }
-    if name == FILE {
-        return Ok(Some(format!("--{FILE}={value}").into()));
-    }
-    let setting = Setting::find(name).map_err(|why| anyhow!("option {option}: {why}"))?;
-    let flag = setting.flag();
-    Ok(Some(match setting.unit {
-        "" => format!("--{flag}").into(),
-        _ => format!("--{flag}={value}").into(),
-    }))
+    let setting = Setting::find(name).map_err(anyhow::Error::msg)?;
+    let value = match setting.unit {
+        "" => "true",
+        _ => value,
+    };
+    Ok(Some((setting, value.to_owned())))
 }
 
 /// Starts this command line once more, detached, and waits until it has mounted.
 pub fn start(typed: &[OsString]) -> Result<ExitCode> {
-    let directory = tempfile::tempdir().context("cannot make a directory for a socket")?;
-    let path = directory.path().join("ready");
-    let socket = UnixDatagram::bind(&path).context("cannot make a socket")?;
-    socket.set_read_timeout(Some(LOOK))?;
+    let ready = Ready::bind()?;
     let program = std::env::current_exe().context("cannot find this program")?;
     let arguments = typed.iter().skip(1).map(|argument| match argument {
         argument if argument == BACKGROUND => OsStr::new(DETACHED),
@@ -124,27 +137,72 @@ pub fn start(typed: &[OsString]) -> Result<ExitCode> {
     });
     let mut child = Command::new(program)
         .args(arguments)
-        .env("NOTIFY_SOCKET", &path)
+        .env("NOTIFY_SOCKET", ready.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start the mount")?;
-    let mut said = [0; 256];
-    loop {
-        match socket.recv(&mut said) {
-            Ok(length) if said[..length].starts_with(b"READY=1") => return Ok(ExitCode::SUCCESS),
-            Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
-            Err(error) => return Err(error).context("cannot read from the socket"),
-        }
-        if let Some(status) = child.try_wait()? {
+    Ok(match ready.wait(&mut child)? {
+        None => ExitCode::SUCCESS,
+        Some(status) => {
             // It has printed why.
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            return Ok(ExitCode::from(code.unwrap_or(FAILED)));
+            ExitCode::from(code.unwrap_or(FAILED))
+        }
+    })
+}
+
+/// The socket on which a mount reports that it is ready: `NOTIFY_SOCKET`, as of systemd.
+#[derive(Debug)]
+pub struct Ready {
+    socket: UnixDatagram,
+    path: PathBuf,
+    /// Deleted at the end.
+    _directory: TempDir,
+}
+
+impl Ready {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// No directory for temporary files can be written.
+    pub fn bind() -> Result<Self> {
+        let directory = tempfile::tempdir().context("cannot make a directory for a socket")?;
+        let path = directory.path().join("ready");
+        let socket = UnixDatagram::bind(&path).context("cannot make a socket")?;
+        socket.set_read_timeout(Some(LOOK))?;
+        Ok(Self {
+            socket,
+            path,
+            _directory: directory,
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until the mount is ready; returns the status of one that has ended.
+    ///
+    /// # Errors
+    /// The socket cannot be read, or the process not be waited for.
+    pub fn wait(&self, child: &mut Child) -> Result<Option<ExitStatus>> {
+        let mut message = [0; 256];
+        loop {
+            match self.socket.recv(&mut message) {
+                Ok(length) if message[..length].starts_with(b"READY=1") => return Ok(None),
+                Ok(_) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error).context("cannot read from the socket"),
+            }
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
         }
     }
 }
@@ -210,7 +268,8 @@ mod tests {
     fn options_that_there_are_not_are_refused() {
         for option in ["memmory=1G", "noexec", "uid=5"] {
             let error = of(&[HELPER, "/a", "/b", "-o", option]).expect_err(option);
-            assert!(error.to_string().contains("no such setting"), "{error}");
+            let error = format!("{error:#}");
+            assert!(error.contains("no such setting"), "{error}");
         }
     }
 

@@ -8,12 +8,14 @@
 //! - `drop`: paths that are forgotten on all machines
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `published`: versions of a directory: publishing, comparing, removing, and mounting them
+//! - `csi`: volumes of Kubernetes
 //! - `dev_cluster`: cache servers for tests
 
 mod arguments;
 mod background;
 mod cache;
 mod columns;
+mod csi;
 #[cfg(test)]
 mod dashboard;
 mod dev_cluster;
@@ -63,6 +65,7 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
         Command::Publish(arguments) => published::publish(arguments),
         Command::Diff(arguments) => published::diff(arguments),
         Command::Gc(arguments) => published::gc(arguments),
+        Command::Csi(arguments) => csi::csi(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
         Command::Mount(arguments) => mount::mount(arguments, typed),
         Command::About(about) => {

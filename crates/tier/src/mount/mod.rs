@@ -64,7 +64,7 @@ use shared::MountShared;
 pub use dropping::{DropReport, drop_file};
 pub use error::MountError;
 pub use operations::{Operation, OperationRow};
-pub use point::{beside, left_behind};
+pub use point::{MountState, beside, bind, detach, device, left_behind, state};
 pub use report::{MountReport, REPORT};
 
 /// A mounted origin; unmounted when this is dropped.

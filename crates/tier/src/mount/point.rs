@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cachewise_kstat::Kernel;
+use cachewise_kstat::{Kernel, Mount as ListedMount};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -33,7 +33,10 @@ pub(super) fn source(name: &str) -> String {
 const DEVICE: &str = "/dev/fuse";
 
 /// Checks that FUSE is available to this user, as the error from mounting does not say so.
-pub(super) fn device() -> Result<(), MountError> {
+///
+/// # Errors
+/// [`MountError::Device`].
+pub fn device() -> Result<(), MountError> {
     let opened = fs::File::options().read(true).write(true).open(DEVICE);
     opened
         .map(drop)
@@ -82,6 +85,64 @@ pub fn left_behind(directory: &Path) -> Result<Option<String>, MountError> {
     Ok(ours(&path)?.filter(|_| is_unserved(&path)))
 }
 
+/// The topmost mount on a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountState {
+    /// Nothing.
+    Free,
+    /// A mount of this program.
+    Served {
+        /// Whether it is of the requested origin.
+        is_same: bool,
+    },
+    /// A mount whose process has ended.
+    Dead,
+    /// Another file system.
+    Foreign,
+}
+
+/// Returns what is mounted on a directory, compared with this origin.
+///
+/// # Errors
+/// The directory cannot be opened, or the list of mounts not be read.
+pub fn state(directory: &Path, origin: &str) -> Result<MountState, MountError> {
+    let path = whole(directory)?;
+    let Some(mounted) = topmost(&path)? else {
+        return Ok(MountState::Free);
+    };
+    if !is_ours(&mounted) {
+        return Ok(MountState::Foreign);
+    }
+    Ok(match is_unserved(&path) {
+        true => MountState::Dead,
+        false => MountState::Served {
+            is_same: mounted.source == source(origin),
+        },
+    })
+}
+
+/// Shows the mount on one directory on another one too, which is empty. Does nothing where it is shown already.
+///
+/// # Errors
+/// Another file system is mounted there; only root may.
+pub fn bind(mounted: &Path, directory: &Path) -> Result<(), MountError> {
+    let (from, to) = (whole(mounted)?, whole(directory)?);
+    let device = |path: &Path| topmost(path).map(|mount| mount.map(|mount| mount.dev));
+    match device(&to)? {
+        shown @ Some(_) if shown == device(&from)? => return Ok(()),
+        Some(_) if is_unserved(&to) && ours(&to)?.is_some() => detach(&to)?,
+        Some(_) => {
+            return Err(MountError::Mounted {
+                path: to,
+                source_name: "another file system".to_owned(),
+            });
+        }
+        None => {}
+    }
+    rustix::mount::mount_bind(&from, &to)
+        .map_err(|errno| MountError::io("show the mount on", &to, errno.into()))
+}
+
 /// Returns whether an error is that of a mount whose server has ended.
 fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
@@ -111,15 +172,26 @@ fn whole(directory: &Path) -> Result<PathBuf, MountError> {
 
 /// The origin's name, where the topmost mount on this directory is ours.
 fn ours(path: &Path) -> Result<Option<String>, MountError> {
+    Ok(topmost(path)?.filter(is_ours).and_then(|mount| {
+        let name = mount.source.strip_prefix(OURS)?;
+        Some(name.to_owned())
+    }))
+}
+
+/// The topmost mount on this directory.
+fn topmost(path: &Path) -> Result<Option<ListedMount>, MountError> {
     let mounts = Kernel::new()
         .mounts(None)
         .map_err(|error| MountError::io("read the mounts at", path, io::Error::other(error)))?;
-    let topmost = mounts.into_iter().rfind(|mount| mount.mount_point == path);
-    Ok(topmost.and_then(|mount| {
-        let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
-        let name = mount.source.strip_prefix(OURS)?;
-        is_fuse.then(|| name.to_owned())
-    }))
+    Ok(mounts
+        .into_iter()
+        .rfind(|mount| mount.mount_point == path)
+        .cloned())
+}
+
+fn is_ours(mount: &ListedMount) -> bool {
+    let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
+    is_fuse && mount.source.starts_with(OURS)
 }
 
 /// Returns the other mounts of the same origin on this machine.
@@ -140,8 +212,11 @@ pub fn beside(directory: &Path) -> Result<Vec<PathBuf>, MountError> {
     Ok(others.map(|mount| mount.mount_point.clone()).collect())
 }
 
-/// Detaches the mount at once; files that are open stay open.
-pub(super) fn detach(path: &Path) -> Result<(), MountError> {
+/// Detaches the topmost mount at once; files that are open stay open.
+///
+/// # Errors
+/// [`MountError::Unmount`].
+pub fn detach(path: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {
         Ok(()) => Ok(()),

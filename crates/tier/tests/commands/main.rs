@@ -10,6 +10,7 @@ mod redis;
 mod support;
 
 mod background;
+mod csi;
 mod dev_cluster;
 mod drop;
 mod faults;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     }
     let trials = [
         background::trials(),
+        csi::trials(),
         dev_cluster::trials(),
         drop::trials(),
         files::trials(),

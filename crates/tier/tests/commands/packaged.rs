@@ -7,10 +7,16 @@ use crate::mounted::{Mounted, bytes_of, has_fuse, origin};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
-    vec![plain(
-        "packaged::settings_of_the_kubernetes_example_mount",
-        settings_mount,
-    )]
+    vec![
+        plain(
+            "packaged::settings_of_the_kubernetes_example_mount",
+            settings_mount,
+        ),
+        plain(
+            "packaged::volumes_of_the_csi_example_have_settings",
+            volume_attributes,
+        ),
+    ]
 }
 
 /// The lines of `settings.toml` in the config map.
@@ -23,6 +29,40 @@ fn settings_of(example: &str) -> Vec<&str> {
         .take_while(|line| line.starts_with("    "))
         .map(str::trim)
         .collect()
+}
+
+fn volume_attributes() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let example = fs::read_to_string(packaging.join("kubernetes/csi.yaml"));
+    let example = example.expect("the example is there");
+    let attributes: Vec<&str> = example
+        .lines()
+        .skip_while(|line| line.trim() != "volumeAttributes:")
+        .skip(1)
+        .take_while(|line| line.starts_with("      "))
+        .chain(settings_of(&example))
+        .filter_map(|line| line.trim().split([':', '=']).next())
+        .map(str::trim)
+        .collect();
+    assert!(attributes.len() > 5, "{attributes:?}");
+    for name in attributes {
+        assert!(
+            name == "origin" || cachewise_tier::Setting::find(name).is_ok(),
+            "{name} is a setting"
+        );
+    }
+    let ended = Ended::of(&mut cachewise(["csi", "--help"])).expect(0, "help");
+    let help = ended.out();
+    let flags = example
+        .lines()
+        .skip_while(|line| line.trim() != "- csi")
+        .skip(1)
+        .map_while(|line| line.trim().strip_prefix("- --"));
+    let flags: Vec<&str> = flags.filter_map(|flag| flag.split('=').next()).collect();
+    assert_eq!(flags.len(), 3, "{flags:?}");
+    for flag in flags {
+        assert!(help.contains(&format!("--{flag} <")), "--{flag} is a flag");
+    }
 }
 
 fn settings_mount() {

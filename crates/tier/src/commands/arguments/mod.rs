@@ -1,6 +1,7 @@
 //! The command line of `cachewise-tier`.
 
 mod cache;
+mod csi;
 mod drop;
 mod mount;
 mod published;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 use super::columns;
 
 pub use cache::{CacheFlags, SettingFlags};
+pub use csi::Csi;
 pub use drop::Drop;
 pub use mount::Mount;
 pub use published::{Diff, Gc, Key, Publish};
@@ -61,6 +63,8 @@ pub enum Command {
     Diff(Diff),
     /// Remove old published versions from a store.
     Gc(Gc),
+    /// Mount volumes of Kubernetes on this node (CSI node plugin).
+    Csi(Csi),
     /// Run a Redis Cluster for tests on this machine.
     DevCluster(DevCluster),
     #[command(flatten)]
