@@ -31,39 +31,43 @@ def read_whole(path: Path) -> int:
         return len(file.read())
 
 
-def random_order(paths: list[Path]) -> Iterator[int]:
+#: For each epoch, the bytes of each file as it is read.
+Epochs = Iterator[Iterator[int]]
+
+
+def random_order(paths: list[Path]) -> Epochs:
     """What a data loader does: another random order each epoch."""
     for epoch in range(sys.maxsize):
         order = list(paths)
         random.Random(epoch).shuffle(order)
-        yield sum(map(read_whole, order))
+        yield map(read_whole, order)
 
 
-def sampled(paths: list[Path], **options: bool | int) -> Iterator[int]:
+def sampled(paths: list[Path], **options: bool | int) -> Epochs:
     sampler = cachewise.CacheAwareSampler(paths, **options)  # type: ignore[arg-type]
     for epoch in range(sys.maxsize):
         sampler.set_epoch(epoch)
-        yield sum(read_whole(paths[number]) for number in sampler)
+        yield (read_whole(paths[number]) for number in sampler)
 
 
-def resident_first(paths: list[Path]) -> Iterator[int]:
+def resident_first(paths: list[Path]) -> Epochs:
     """CacheAwareSampler(samples)"""
     return sampled(paths)
 
 
-def kept(paths: list[Path]) -> Iterator[int]:
+def kept(paths: list[Path]) -> Epochs:
     """CacheAwareSampler(samples, resident_first=False, keep=True)"""
     return sampled(paths, resident_first=False, keep=True, behind=4)
 
 
-def scanned(paths: list[Path]) -> Iterator[int]:
+def scanned(paths: list[Path]) -> Epochs:
     """Scanner(paths, mode="shuffle", keep="keep").scan(seed=epoch)"""
     scanner = cachewise.Scanner(paths, mode="shuffle", keep="keep")
     for epoch in range(sys.maxsize):
-        yield sum(len(block.data) for block in scanner.scan(seed=epoch))
+        yield (len(block.data) for block in scanner.scan(seed=epoch))
 
 
-ORDERS: dict[str, Callable[[list[Path]], Iterator[int]]] = {
+ORDERS: dict[str, Callable[[list[Path]], Epochs]] = {
     "random": random_order,
     "resident first": resident_first,
     "random, kept": kept,
@@ -112,7 +116,7 @@ class Group:
         (self.path / "cgroup.procs").write_text(f"{os.getpid()}")
 
     def beside(self) -> int:
-        """What the program itself takes of it, and the kernel for it."""
+        """What the program itself takes of it at this moment, and the kernel for it."""
         stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
         if self.is_version1:
             return int(stat["rss"]) + int((self.path / "memory.kmem.usage_in_bytes").read_text())
@@ -130,13 +134,19 @@ def inside(name: str, directory: Path, group: Group, epochs: int) -> dict[str, o
     paths = sorted(directory.iterdir())
     total = sum(path.stat().st_size for path in paths)
     readings = ORDERS[name](paths)
-    per_epoch = []
+    per_epoch, beside = [], []
     for _ in range(epochs):
         before = from_disk()
-        read = next(readings)
+        read = 0
+        # Buffers of files in flight are a part of it, and what the kernel keeps for a time.
+        meanwhile = []
+        for length in next(readings):
+            read += length
+            meanwhile.append(group.beside())
         assert read == total, f"every byte once: {read} of {total}"
         per_epoch.append(from_disk() - before)
-    return {"read_bytes": per_epoch, "beside_bytes": group.beside()}
+        beside.append([min(meanwhile), max(meanwhile)])
+    return {"read_bytes": per_epoch, "beside_bytes": beside}
 
 
 def in_a_child(name: str, directory: Path, group: Group, epochs: int) -> dict[str, object]:
@@ -192,9 +202,10 @@ def main() -> None:
                 found = in_a_child(order, directory, group, arguments.epochs)
                 per_epoch = found["read_bytes"]
                 beside = found["beside_bytes"]
-                assert isinstance(per_epoch, list) and isinstance(beside, int)
-                bound = max(0, total - (arguments.memory * MIB - beside))
-                rows.append({"order": order, "bound_bytes": bound, "read_bytes": per_epoch})
+                assert isinstance(per_epoch, list) and isinstance(beside, list)
+                # Of each epoch: with the least and the most memory beside the data.
+                bounds = [[max(0, total - (arguments.memory * MIB - most)) for most in epoch] for epoch in beside]
+                rows.append({"order": order, "bound_bytes": bounds, "read_bytes": per_epoch})
     finally:
         group.remove()
     if arguments.json:
@@ -206,8 +217,9 @@ def main() -> None:
         per_epoch = row["read_bytes"]
         # In the first epoch nothing is there, and in the second what the first left is found out.
         median = statistics.median(per_epoch[2:])
+        bound = statistics.median(most for _, most in row["bound_bytes"][2:])
         each = " ".join(f"{bytes_ / MIB:.0f}" for bytes_ in per_epoch)
-        print(f"{row['order']:16} {row['bound_bytes'] / MIB:6.0f} {median / MIB:7.0f}   {each}")
+        print(f"{row['order']:16} {bound / MIB:6.0f} {median / MIB:7.0f}   {each}")
 
 
 if __name__ == "__main__":
