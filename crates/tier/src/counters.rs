@@ -178,6 +178,9 @@ pub struct Totals {
     /// Waits that ended without the block, so that the origin was read.
     #[serde(rename = "lease_waits_in_vain_total", default)]
     pub lease_waits_in_vain: u64,
+    /// Blocks that a node outside of the zone of this machine returned; 0 without a zone.
+    #[serde(rename = "other_zone_hits_total", default)]
+    pub other_zone_hits: u64,
     /// Lists and objects that other machines had asked the origin, taken from the engine.
     #[serde(rename = "shared_names_total", default)]
     pub names_shared: u64,

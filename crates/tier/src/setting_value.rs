@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cachewise_units::{Bytes, Period};
 
-use crate::remote::EngineSettings;
+use crate::remote::{EngineSettings, ZoneMap};
 
 /// A type of settings, as text.
 pub(crate) trait SettingValue: Sized {
@@ -30,7 +30,7 @@ macro_rules! as_printed {
     )+};
 }
 
-as_printed!(Bytes, bool, usize, f64, String, EngineSettings);
+as_printed!(Bytes, bool, usize, f64, String, EngineSettings, ZoneMap);
 
 impl SettingValue for PathBuf {
     fn read(text: &str, _: &str) -> Result<Self, String> {

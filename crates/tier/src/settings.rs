@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cachewise_units::Bytes;
 
-use crate::remote::EngineSettings;
+use crate::remote::{EngineSettings, ZoneMap};
 use crate::setting_value::SettingValue;
 use crate::{EngineKey, Error};
 
@@ -107,6 +107,12 @@ settings! {
         engine_ca: Option<PathBuf> = None, "FILE";
         /// Name to expect in the certificates of the servers [default: the host of each address]
         engine_name: Option<String> = None, "NAME";
+        /// Zone of this machine: blocks are read from nodes of a Redis Cluster in this zone first, and written to primaries as
+        /// always. Zones of nodes are those of --zone-of, else their availability-zone (Valkey 8) [default: no zone]
+        zone: Option<String> = None, "NAME";
+        /// Zones of nodes, with --zone, by subnet, address or host name: a=10.0.1.0/24,b=b.example.org. A host name has all
+        /// names below it; the first entry that fits a node counts [default: the nodes tell]
+        zone_of: Option<ZoneMap> = None, "ZONE=SUBNET,...";
         /// Name of the origin in block keys: machines that use the same name share blocks, whatever the path. A file
         /// system that does not store the time of last change (ctime) needs a name, and a new one when its files change
         /// [default: blocks of a directory are private to this machine, blocks of a URL are shared]
@@ -299,6 +305,8 @@ impl Settings {
         )?;
         let is_ordered = self.breaker_open <= self.breaker_open_max;
         require("breaker_open", is_ordered, "longer than breaker_open_max")?;
+        let is_named = self.zone.as_ref().is_none_or(|zone| !zone.is_empty());
+        require("zone", is_named, "empty: name a zone")?;
         room("in_flight", 1, self.in_flight)?;
         room("fills_in_flight", 1, self.fills_in_flight)
     }

@@ -58,6 +58,8 @@ class BlockCache:
         engine_key_file: Path | None = None,
         engine_ca: Path | None = None,
         engine_name: str | None = None,
+        zone: str | None = None,
+        zone_of: str | None = None,
         identity: str | None = None,
         block: Size | None = None,
         connect: Time | None = None,

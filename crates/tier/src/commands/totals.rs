@@ -9,7 +9,7 @@ use cachewise_view::{Sheet, SheetCell, SheetColumn};
 use serde_json::Value as Json;
 
 /// The columns of the totals. The text format shows the nonzero ones as sentences.
-pub const COLUMNS: [SheetColumn; 22] = [
+pub const COLUMNS: [SheetColumn; 23] = [
     column("reads_total", "Requested reads"),
     column("failed_reads_total", "Reads that failed"),
     column("read_bytes_total", "Bytes that reads returned"),
@@ -54,6 +54,10 @@ pub const COLUMNS: [SheetColumn; 22] = [
     column(
         "lease_waits_in_vain_total",
         "Waits for another machine that ended without the block",
+    ),
+    column(
+        "other_zone_hits_total",
+        "Blocks that a node outside of the zone of this machine returned",
     ),
     column(
         "shared_names_total",
@@ -112,6 +116,7 @@ pub fn sheet(totals: &Totals) -> Sheet {
         number(totals.leases),
         number(totals.lease_waits),
         number(totals.lease_waits_in_vain),
+        number(totals.other_zone_hits),
         number(totals.names_shared),
         number(totals.origin_breaker_opened),
         number(totals.origin_refused),

@@ -101,6 +101,11 @@ impl Node {
         self.first_byte.record(took);
     }
 
+    /// Returns how often it had a block.
+    pub(super) fn hits(&self) -> u64 {
+        self.hits.get()
+    }
+
     pub(super) fn row(&self, name: String, connections: usize) -> NodeRow {
         let (hits, misses) = (self.hits.get(), self.misses.get());
         let (errors, deadline_misses) = (self.errors.get(), self.late.get());

@@ -123,7 +123,7 @@ impl Remote {
     /// Asks for a block.
     pub(crate) async fn get(&self, key: &BlockKey) -> EngineAnswer {
         self.budget.request();
-        let mut candidates = self.candidates(key);
+        let (primary, mut candidates) = self.readers(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
             self.counts.skipped.one();
             return EngineAnswer::Unknown;
@@ -149,7 +149,15 @@ impl Remote {
                             }
                             return EngineAnswer::Hit(block);
                         }
-                        Answer::Miss => return EngineAnswer::Miss,
+                        // A replica may be behind, so the primary has the last word.
+                        Answer::Miss => match self.confirms(key, primary, &mut candidates) {
+                            Some((node, permit)) => {
+                                hedge_at = None;
+                                race.starts.clear();
+                                race.ask(&node, AskReason::First, permit);
+                            }
+                            None => return EngineAnswer::Miss,
+                        },
                         Answer::Corrupt => return EngineAnswer::Corrupt,
                         Answer::Late | Answer::Starved => late = true,
                         // Another may be under way; if not, the next one is asked at once. That is
@@ -215,6 +223,27 @@ impl Remote {
         self.asker.engine.route(&name, &mut route);
         let nodes: Vec<Arc<Node>> = route.into_iter().map(|id| self.node(id)).collect();
         nodes.into_iter()
+    }
+
+    /// Returns the nodes to ask for a block, those in the zone of this client first. The first value is the primary, if
+    /// another node comes before it.
+    fn readers(&self, key: &BlockKey) -> (Option<NodeId>, std::vec::IntoIter<Arc<Node>>) {
+        let mut nodes = self.candidates(key).collect::<Vec<_>>();
+        let primary = nodes.first().map(|node| node.id);
+        nodes.sort_by_key(|node| !self.asker.engine.is_near(node.id));
+        let is_first = nodes.first().map(|node| node.id) == primary;
+        (primary.filter(|_| !is_first), nodes.into_iter())
+    }
+
+    /// Returns the primary, if it is still to be asked after a replica in this zone did not have the block.
+    fn confirms(
+        &self,
+        key: &BlockKey,
+        primary: Option<NodeId>,
+        candidates: &mut impl Iterator<Item = Arc<Node>>,
+    ) -> Option<(Arc<Node>, OwnedSemaphorePermit)> {
+        let primary = primary?;
+        self.second(key, &mut candidates.filter(|node| node.id == primary))
     }
 
     /// Returns the first node that is to be asked, and room for the block on its way. Where all
@@ -394,6 +423,12 @@ impl Remote {
         totals.breaker_skips = counts.skipped.get();
         totals.fills = counts.fills.get();
         totals.dropped_fills = counts.dropped_fills.get();
+        let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let far = known
+            .iter()
+            .filter(|node| !self.asker.engine.is_near(node.id));
+        totals.other_zone_hits = far.map(|node| node.hits()).sum();
+        drop(known);
         totals.leases = self.leases.taken.get();
         totals.lease_waits = self.leases.waits.get();
         totals.lease_waits_in_vain = self.leases.in_vain.get();

@@ -41,6 +41,8 @@ struct Told {
     brought: Mutex<Vec<u32>>,
     nodes: u32,
     takes_over: bool,
+    /// The node outside of the zone of the client, if there is one.
+    far: Option<u32>,
 }
 
 impl Told {
@@ -84,6 +86,10 @@ impl RemoteEngine for Told {
 
     fn route(&self, _: &BlockKey, into: &mut Vec<NodeId>) {
         into.extend((0..self.nodes).map(NodeId));
+    }
+
+    fn is_near(&self, node: NodeId) -> bool {
+        self.far != Some(node.0)
     }
 
     fn second_takes_over(&self) -> bool {
@@ -234,6 +240,69 @@ async fn a_node_that_has_not_the_block_is_believed() {
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(2), vec![0]));
+}
+
+/// An engine whose primary, node 0, is in another zone.
+fn far_primary(primary: Does, replica: Does) -> Arc<Told> {
+    let mut engine = Told::new(&[primary, replica]);
+    let told = Arc::get_mut(&mut engine).expect("just made");
+    told.far = Some(0);
+    engine
+}
+
+#[tokio::test(start_paused = true)]
+async fn replica_in_own_zone_is_read_and_the_primary_is_written() {
+    let engine = far_primary(QUICK, QUICK);
+    let remote = before(&engine, &Settings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!((took, engine.asked()), (ms(1), vec![1]));
+    assert_eq!(totals(&remote).other_zone_hits, 0);
+    let key = BlockKey::from_bytes([1; 16]);
+    remote.fill(key, Block::seal(&key, Bytes::from_static(b"bytes")), None);
+    remote.finish_fills().await;
+    assert_eq!(*engine.brought.lock().expect("unpoisoned"), [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_replica_in_own_zone_is_hedged_by_the_primary_and_then_skipped() {
+    let engine = far_primary(QUICK, Does::Hangs);
+    let remote = before(&engine, &Settings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!((took, engine.asked()), (ms(11), vec![1, 0]));
+    for _ in 0..2 {
+        get(&remote).await;
+    }
+    sleep(ms(20)).await;
+    engine.asked();
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!(
+        (took, engine.asked()),
+        (ms(1), vec![0]),
+        "its breaker is open"
+    );
+    assert_eq!(totals(&remote).other_zone_hits, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn miss_of_a_replica_is_confirmed_by_the_primary() {
+    let behind = far_primary(QUICK, Does::HasNot(ms(2)));
+    let remote = before(&behind, &Settings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!((took, behind.asked()), (ms(3), vec![1, 0]));
+
+    let neither = far_primary(Does::HasNot(ms(1)), Does::HasNot(ms(2)));
+    let (found, took) = get(&before(&neither, &Settings::default())).await;
+    assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
+    assert_eq!((took, neither.asked()), (ms(3), vec![1, 0]));
+
+    let hangs = far_primary(Does::Hangs, Does::HasNot(ms(2)));
+    let (found, took) = get(&before(&hangs, &Settings::default())).await;
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+    assert_eq!(took, ms(20), "within the deadline");
 }
 
 #[tokio::test(start_paused = true)]

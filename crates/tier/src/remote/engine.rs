@@ -52,6 +52,11 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
     /// Appends the nodes to ask for a block, best first; writes go to the first.
     fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>);
 
+    /// Says whether reads prefer a node to others of a route, as it is in the zone of this client.
+    fn is_near(&self, _node: NodeId) -> bool {
+        true
+    }
+
     /// Says whether blocks may go to the second node of a route while the first does not answer.
     /// Not where the engine copies them there itself.
     fn second_takes_over(&self) -> bool;

@@ -7,6 +7,7 @@ mod rendezvous;
 mod secret;
 mod spec;
 mod wire;
+mod zone;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(crate) use redis::{Heard, Messages, fuzz as fuzz_resp, slot_of};
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 pub(crate) use wire::Buffers;
+pub use zone::ZoneMap;
 
 use crate::{Error, Settings};
 use memcached::Memcached;
@@ -34,6 +36,15 @@ pub(crate) async fn open(
                 "memcached is asked without user and password here; keep its port to those who may \
                   read, or use TLS or Redis"
                     .to_owned(),
+        });
+    }
+    if engine.kind != EngineKind::RedisCluster && cache.zone.is_some() {
+        return Err(Error::Setting {
+            setting: "zone",
+            why: format!(
+                "{}:// has no replicas to choose from: use redis-cluster://, or no zone",
+                engine.kind.scheme()
+            ),
         });
     }
     Ok(match engine.kind {

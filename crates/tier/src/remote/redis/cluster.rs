@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::protocol::{self, Before, Redis, code_of, lease_name_of, name_of};
 use super::resp::RespReply;
 use super::slot;
 use super::topology::{self, Redirect, SlotMap};
+use super::zones::{Zones, zone_of_info};
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{self, Buffers, Dialer, Nodes};
@@ -38,6 +40,9 @@ const LOOKS_EVERY: [Duration; 4] = [
 /// Minimum time between two refreshes.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
+/// Maximum nodes that are asked for their zone at a time.
+const ZONES_AT_ONCE: usize = 16;
+
 /// Maximum redirections of one command.
 const REDIRECTIONS: usize = 2;
 
@@ -58,6 +63,7 @@ struct ClusterShared {
     looking: AtomicBool,
     warnings: Mutex<Vec<String>>,
     block_size: usize,
+    zones: Zones,
 }
 
 impl RedisCluster {
@@ -77,6 +83,7 @@ impl RedisCluster {
             looking: AtomicBool::new(false),
             warnings: Mutex::default(),
             block_size: usize::try_from(cache.block.0).unwrap_or(usize::MAX),
+            zones: Zones::new(cache),
         });
         shared.first_look().await?;
         let weak = Arc::downgrade(&shared);
@@ -105,6 +112,7 @@ impl ClusterShared {
         loop {
             let why = match self.refresh_topology().await {
                 Ok(()) => {
+                    self.learn_zones().await;
                     self.check().await;
                     return Ok(());
                 }
@@ -194,7 +202,32 @@ impl ClusterShared {
         let mut connection = self.dialer.dial(address).await?;
         let reply = protocol::ask(&mut connection, &[b"CLUSTER", b"SLOTS"]).await?;
         let ranges = topology::ranges(reply, address)?;
-        Ok(SlotMap::new(&ranges, |address| self.nodes.number(address)))
+        Ok(SlotMap::new(&ranges, |node| {
+            let number = self.nodes.number(&node.address);
+            self.zones.note(number, &node.address, node.zone.as_deref());
+            number
+        }))
+    }
+
+    /// Asks the nodes for their zones, where these are neither in the settings nor in the topology. A node that does not
+    /// answer is asked again after the next refresh.
+    async fn learn_zones(&self) {
+        let lack = (0..self.nodes.count())
+            .map(NodeId)
+            .filter(|node| self.zones.lacks(*node))
+            .filter_map(|node| Some((node, self.nodes.pool(node)?.address.clone())));
+        let asked =
+            stream::iter(lack).for_each_concurrent(ZONES_AT_ONCE, |(node, address)| async move {
+                if let Ok(Ok(zone)) = timeout(TELLS_WITHIN, self.ask_zone(&address)).await {
+                    self.zones.learn(node, zone);
+                }
+            });
+        asked.await;
+    }
+
+    async fn ask_zone(&self, address: &Address) -> Result<Option<String>, RemoteError> {
+        let mut connection = self.dialer.dial(address).await?;
+        zone_of_info(&protocol::ask(&mut connection, &[b"INFO", b"server"]).await?)
     }
 
     /// Looks in the background, unless that is being done.
@@ -206,6 +239,7 @@ impl ClusterShared {
         tokio::spawn(async move {
             // A failure is retried at the next occasion.
             let _ = shared.refresh_topology().await;
+            shared.learn_zones().await;
             sleep(LOOKS_APART).await;
             shared.looking.store(false, Ordering::Release);
         });
@@ -231,6 +265,9 @@ impl ClusterShared {
                  see redis-cli --cluster check",
                 slot::SLOTS
             ));
+        }
+        if let Some(warning) = self.zones.warning() {
+            self.warn(format!("{}: {warning}", self.settings));
         }
         for address in self.askable() {
             let settings = timeout(TELLS_WITHIN, self.ask_settings(&address)).await;
@@ -366,6 +403,10 @@ impl RemoteEngine for RedisCluster {
         if into.is_empty() {
             self.shared.refresh_soon();
         }
+    }
+
+    fn is_near(&self, node: NodeId) -> bool {
+        self.shared.zones.is_near(node)
     }
 
     /// It does so itself: only the master takes blocks.

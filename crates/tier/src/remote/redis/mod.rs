@@ -13,6 +13,7 @@ mod resp;
 mod single;
 mod slot;
 mod topology;
+mod zones;
 
 pub(super) use cluster::RedisCluster;
 pub(crate) use messages::{Heard, Messages};

@@ -19,12 +19,20 @@ pub(super) struct SlotRange {
     first: u16,
     last: u16,
     /// The master first, then its replicas.
-    nodes: Vec<Address>,
+    nodes: Vec<SlotNode>,
+}
+
+/// A node of a range.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SlotNode {
+    pub(super) address: Address,
+    /// The availability zone, which nodes know of each other in Valkey 9.1.
+    pub(super) zone: Option<String>,
 }
 
 impl SlotMap {
-    /// Makes it of ranges; `number` gives each address its number.
-    pub(super) fn new(ranges: &[SlotRange], mut number: impl FnMut(&Address) -> NodeId) -> Self {
+    /// Makes it of ranges; `number` gives each node its number.
+    pub(super) fn new(ranges: &[SlotRange], mut number: impl FnMut(&SlotNode) -> NodeId) -> Self {
         let mut topology = Self {
             shards: Vec::new(),
             of_slot: vec![None; usize::from(SLOTS)],
@@ -88,12 +96,12 @@ fn one(range: RespReply, asked: &Address) -> Option<SlotRange> {
     };
     let (first, last) = (slot()?, slot()?);
     let nodes = members
-        .map(|node| address(node, asked))
+        .map(|node| slot_node(node, asked))
         .collect::<Option<Vec<_>>>()?;
     (first <= last && !nodes.is_empty()).then_some(SlotRange { first, last, nodes })
 }
 
-fn address(node: RespReply, asked: &Address) -> Option<Address> {
+fn slot_node(node: RespReply, asked: &Address) -> Option<SlotNode> {
     let RespReply::List(members) = node else {
         return None;
     };
@@ -109,7 +117,28 @@ fn address(node: RespReply, asked: &Address) -> Option<Address> {
         RespReply::Number(port) => u16::try_from(*port).ok().filter(|port| *port != 0)?,
         _ => return None,
     };
-    Some(Address { host, port })
+    let zone = match members.get(3) {
+        Some(RespReply::List(names_and_values)) => zone_of(names_and_values),
+        _ => None,
+    };
+    let address = Address { host, port };
+    Some(SlotNode { address, zone })
+}
+
+/// Returns the zone in what a node adds to its address: names and values in turn.
+fn zone_of(names_and_values: &[RespReply]) -> Option<String> {
+    names_and_values
+        .as_chunks()
+        .0
+        .iter()
+        .find_map(|pair| match pair {
+            [RespReply::Value(Some(name)), RespReply::Value(Some(zone))]
+                if name.as_ref() == b"availability-zone" && !zone.is_empty() =>
+            {
+                String::from_utf8(zone.to_vec()).ok()
+            }
+            _ => None,
+        })
 }
 
 /// A redirection from a node that does not serve the slot.
@@ -174,10 +203,10 @@ mod tests {
         ]);
         let ranges = ranges(reply, &at("asked", 9)).expect("it is well-formed");
         let mut known: Vec<Address> = Vec::new();
-        let topology = SlotMap::new(&ranges, |address| {
-            let number = known.iter().position(|known| known == address);
+        let topology = SlotMap::new(&ranges, |node| {
+            let number = known.iter().position(|known| *known == node.address);
             let number = number.unwrap_or_else(|| {
-                known.push(address.clone());
+                known.push(node.address.clone());
                 known.len() - 1
             });
             NodeId(u32::try_from(number).expect("there are three"))
@@ -188,6 +217,27 @@ mod tests {
         assert_eq!(known[2], at("asked", 3), "who has no name is who was asked");
         assert_eq!(topology.nodes(16_383), [], "nobody serves the last one");
         assert_eq!(topology.unserved(), 1);
+    }
+
+    #[test]
+    fn zones_of_nodes_are_in_what_they_add_to_their_address() {
+        let value =
+            |text: &'static str| RespReply::Value(Some(Bytes::from_static(text.as_bytes())));
+        // As Valkey 9.1 replies: host, port, ID, then names and values.
+        let node = |added: &[&'static str]| {
+            let added = added.iter().map(|text| value(text)).collect();
+            let members = [value("a"), RespReply::Number(1), value("id")];
+            RespReply::List([members.to_vec(), vec![RespReply::List(added)]].concat())
+        };
+        for (added, zone) in [
+            (vec![], None),
+            (vec!["hostname", "a.example.org"], None),
+            (vec!["hostname", "h", "availability-zone", "z"], Some("z")),
+            (vec!["availability-zone"], None),
+        ] {
+            let node = slot_node(node(&added), &at("asked", 9)).expect("a node");
+            assert_eq!(node.zone.as_deref(), zone, "{added:?}");
+        }
     }
 
     #[test]

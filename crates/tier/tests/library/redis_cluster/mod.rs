@@ -4,3 +4,4 @@ mod faults;
 mod healthy;
 mod loading;
 mod set_up;
+mod zones;
