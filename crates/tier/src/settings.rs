@@ -107,6 +107,10 @@ settings! {
         engine_ca: Option<PathBuf> = None, "FILE";
         /// Name to expect in the certificates of the servers [default: the host of each address]
         engine_name: Option<String> = None, "NAME";
+        /// Name of the tenant, from letters, digits, '.', '-' and '_': its blocks on the servers are named cw:NAME:..., so that an
+        /// ACL can keep tenants apart, and `tier trim` can count and limit them. Machines with the same name share blocks
+        /// [default: no tenant, names are cw:...]
+        tenant: Option<String> = None, "NAME";
         /// Zone of this machine: blocks are read from nodes of a Redis Cluster in this zone first, and written to primaries as
         /// always. Zones of nodes are those of --zone-of, else their availability-zone (Valkey 8) [default: no zone]
         zone: Option<String> = None, "NAME";
@@ -305,6 +309,12 @@ impl Settings {
         )?;
         let is_ordered = self.breaker_open <= self.breaker_open_max;
         require("breaker_open", is_ordered, "longer than breaker_open_max")?;
+        if let Some(tenant) = &self.tenant {
+            let is_one = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+            let is_name = (1..=64).contains(&tenant.len()) && tenant.chars().all(is_one);
+            let why = "not 1 to 64 letters, digits, '.', '-' and '_'";
+            require("tenant", is_name, why)?;
+        }
         let is_named = self.zone.as_ref().is_none_or(|zone| !zone.is_empty());
         require("zone", is_named, "empty: name a zone")?;
         room("in_flight", 1, self.in_flight)?;

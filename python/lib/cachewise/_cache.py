@@ -58,6 +58,7 @@ class BlockCache:
         engine_key_file: Path | None = None,
         engine_ca: Path | None = None,
         engine_name: str | None = None,
+        tenant: str | None = None,
         zone: str | None = None,
         zone_of: str | None = None,
         identity: str | None = None,

@@ -222,6 +222,41 @@ pub const COLLECTED: [SheetColumn; 6] = [
     SheetColumn::new("kept_bytes", "KEPT-BYTES", true, "Their bytes"),
 ];
 
+/// `trim`: a row for each tenant of an engine.
+pub const TRIMMED: [SheetColumn; 6] = [
+    SheetColumn::new(
+        "tenant",
+        "TENANT",
+        false,
+        "Tenant; empty for blocks without one",
+    ),
+    SheetColumn::new(
+        "blocks",
+        "BLOCKS",
+        true,
+        "Blocks in the engine that are left",
+    ),
+    SheetColumn::new(
+        "memory_bytes",
+        "MEMORY",
+        true,
+        "Memory of the servers that they take; replicas take the same again",
+    ),
+    SheetColumn::new(
+        "removed_blocks",
+        "BLOCKS-REMOVED",
+        true,
+        "Blocks that were removed",
+    ),
+    SheetColumn::new("removed_bytes", "REMOVED-BYTES", true, "Their memory"),
+    SheetColumn::new(
+        "unused_seconds",
+        "UNUSED",
+        true,
+        "Longest time for which one of the blocks that are left was not used",
+    ),
+];
+
 /// `drop`: a row for each mount that has dropped a path itself.
 pub const DROPPED: [SheetColumn; 7] = [
     SheetColumn::new("path", "PATH", false, "Path, relative to the origin"),

@@ -6,6 +6,7 @@
 //!   `listed`: the files of a snapshot
 //! - `stat`: counters of a mount by operation, tier and node; `stat_periods`: those of each period; `totals`: counters over all tiers
 //! - `drop`: paths that are forgotten on all machines
+//! - `trim`: blocks of an engine, counted and removed
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
 //! - `published`: versions of a directory: publishing, comparing, removing, and mounting them
 //! - `csi`: volumes of Kubernetes
@@ -28,6 +29,7 @@ mod published;
 mod stat;
 mod stat_periods;
 mod totals;
+mod trim;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -66,6 +68,7 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
         Command::Diff(arguments) => published::diff(arguments),
         Command::Gc(arguments) => published::gc(arguments),
         Command::Csi(arguments) => csi::csi(arguments),
+        Command::Trim(arguments) => trim::trim(arguments),
         Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
         Command::Mount(arguments) => mount::mount(arguments, typed),
         Command::About(about) => {
@@ -75,7 +78,7 @@ pub fn run(command: &Command, typed: &[OsString]) -> Result<ExitCode> {
 }
 
 /// The columns of each command's rows, for the list of all columns.
-const SHEETS: [(&str, &[SheetColumn]); 8] = [
+const SHEETS: [(&str, &[SheetColumn]); 9] = [
     ("tier put, warm, verify", &columns::FILES),
     ("tier stat", &columns::STAT),
     ("tier stat, over all tiers", &totals::COLUMNS),
@@ -84,6 +87,7 @@ const SHEETS: [(&str, &[SheetColumn]); 8] = [
     ("tier diff", &columns::DIFFERENCES),
     ("tier drop", &columns::DROPPED),
     ("tier gc", &columns::COLLECTED),
+    ("tier trim", &columns::TRIMMED),
 ];
 
 /// Writes a text to each target, in its format.

@@ -1,6 +1,7 @@
 //! Stores of blocks that machines share: the engines, and the choice of one by its settings.
 
 mod engine;
+mod key_names;
 mod memcached;
 mod redis;
 mod rendezvous;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 pub use engine::{NodeId, RemoteEngine, RemoteError};
 pub(crate) use redis::{Heard, Messages, fuzz as fuzz_resp, slot_of};
+pub use redis::{TenantBlocks, TrimOptions, trim};
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 pub(crate) use wire::Buffers;

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use twox_hash::XxHash3_64;
 
+use super::key_names::KeyNames;
 use super::wire::{Buffers, Dialer, Nodes, Pool, Protocol};
 use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::block::StoredBlock;
@@ -31,7 +32,7 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     /// Asks a node for a value.
     fn get<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
-        key: &'a BlockKey,
+        name: &'a str,
         expected: usize,
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>>;
@@ -39,27 +40,21 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     /// Brings a block to a node.
     fn put<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
-        key: &'a BlockKey,
+        name: &'a str,
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
-    /// Takes the lease of a block.
+    /// Takes a lease.
     fn lease<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
-        key: &'a BlockKey,
+        name: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>>;
 
-    /// Ends the lease of a block.
-    fn end_lease<'a>(
+    /// Ends a lease or a block.
+    fn end<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
-        key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>>;
-
-    /// Removes a block.
-    fn remove<'a>(
-        pool: &'a Arc<Pool<Self::Protocol>>,
-        key: &'a BlockKey,
+        name: &'a str,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Returns what to do about a refusal after which waiting does not help.
@@ -73,6 +68,7 @@ pub(super) struct Rendezvous<S: Speaks> {
     ranking: Ranking,
     warnings: Vec<String>,
     block_size: usize,
+    names: KeyNames,
 }
 
 /// Within what time a node answers when the cache is opened.
@@ -130,6 +126,7 @@ impl<S: Speaks> Rendezvous<S> {
             ranking,
             warnings,
             block_size: usize::try_from(cache.block.0).unwrap_or(usize::MAX),
+            names: KeyNames::new(cache),
         })
     }
 
@@ -169,7 +166,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
         Box::pin(async move {
             let pool = self.pool(node)?;
-            S::get(&pool, key, self.block_size, started).await
+            S::get(&pool, &self.names.block(key), self.block_size, started).await
         })
     }
 
@@ -179,7 +176,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         key: &'a BlockKey,
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
+        Box::pin(async move { S::put(&self.pool(node)?, &self.names.block(key), block).await })
     }
 
     fn lease<'a>(
@@ -188,7 +185,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         key: &'a BlockKey,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
-        Box::pin(async move { S::lease(&self.pool(node)?, key, time).await })
+        Box::pin(async move { S::lease(&self.pool(node)?, &self.names.lease(key), time).await })
     }
 
     fn end_lease<'a>(
@@ -196,7 +193,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         node: NodeId,
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move { S::end_lease(&self.pool(node)?, key).await })
+        Box::pin(async move { S::end(&self.pool(node)?, &self.names.lease(key)).await })
     }
 
     fn remove<'a>(
@@ -204,7 +201,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         node: NodeId,
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move { S::remove(&self.pool(node)?, key).await })
+        Box::pin(async move { S::end(&self.pool(node)?, &self.names.block(key)).await })
     }
 
     /// Nothing to refresh: the addresses alone determine the placement.

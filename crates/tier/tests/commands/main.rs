@@ -36,6 +36,7 @@ mod s3_names;
 mod s3_origin;
 mod s3_server;
 mod settings;
+mod trim;
 mod walkthrough;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         published_s3::trials(),
         rolling::trials(),
         settings::trials(),
+        trim::trials(),
         walkthrough::trials(),
     ];
     support::run("tier", trials.into_iter().flatten().collect())

@@ -15,4 +15,5 @@ mod sealed;
 mod single_nodes;
 #[path = "../support/mod.rs"]
 mod support;
+mod trim;
 mod upgrades;

@@ -5,6 +5,7 @@ mod csi;
 mod drop;
 mod mount;
 mod published;
+mod trim;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub use csi::Csi;
 pub use drop::Drop;
 pub use mount::Mount;
 pub use published::{Diff, Gc, Key, Publish};
+pub use trim::Trim;
 
 /// Mount, read, fill, verify and inspect a block cache that many machines share.
 #[derive(Debug, Parser)]
@@ -55,6 +57,8 @@ pub enum Command {
     Verify(OnFiles),
     /// Forget names and blocks of a path of a mount, on all machines.
     Drop(Drop),
+    /// Count the blocks of an engine, and remove those that are unused or over a limit.
+    Trim(Trim),
     /// Make a pair of keys for published versions.
     Key(Key),
     /// Publish a directory as a signed version that never changes.

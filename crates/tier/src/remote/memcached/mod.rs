@@ -12,7 +12,6 @@ use self::protocol::MemcachedReply;
 use super::rendezvous::Speaks;
 use super::wire::{Connection, Frame, Pool, Protocol, exchange};
 use super::{EngineSettings, RemoteError};
-use crate::BlockKey;
 use crate::block::StoredBlock;
 use crate::policy::Started;
 
@@ -58,12 +57,12 @@ impl Speaks for Memcached {
 
     fn get<'a>(
         pool: &'a Arc<Pool<Self>>,
-        key: &'a BlockKey,
+        name: &'a str,
         expected: usize,
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
         Box::pin(async move {
-            let command = Bytes::from(format!("mg cw:{key} v\r\n"));
+            let command = Bytes::from(format!("mg {name} v\r\n"));
             match exchange(pool, || command.clone(), 0, expected, Some(started)).await? {
                 MemcachedReply::Value(value) => Ok(Some(value)),
                 MemcachedReply::Nothing => Ok(None),
@@ -75,11 +74,11 @@ impl Speaks for Memcached {
 
     fn put<'a>(
         pool: &'a Arc<Pool<Self>>,
-        key: &'a BlockKey,
+        name: &'a str,
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let mut head = format!("ms cw:{key} {}\r\n", block.total_len()).into_bytes();
+            let mut head = format!("ms {name} {}\r\n", block.total_len()).into_bytes();
             head.extend_from_slice(block.head());
             let head = Bytes::from(head);
             let command = || {
@@ -98,12 +97,12 @@ impl Speaks for Memcached {
     /// The time is in seconds, rounded up.
     fn lease<'a>(
         pool: &'a Arc<Pool<Self>>,
-        key: &'a BlockKey,
+        name: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
             let seconds = time.as_millis().div_ceil(1_000).max(1);
-            let command = Bytes::from(format!("ms cw:lease:{key} 1 T{seconds} ME\r\n1\r\n"));
+            let command = Bytes::from(format!("ms {name} 1 T{seconds} ME\r\n1\r\n"));
             match exchange(pool, || command.clone(), 0, 0, None).await? {
                 MemcachedReply::Done => Ok(true),
                 MemcachedReply::Error(why) if why.starts_with("NS") => Ok(false),
@@ -113,24 +112,9 @@ impl Speaks for Memcached {
         })
     }
 
-    fn end_lease<'a>(
-        pool: &'a Arc<Pool<Self>>,
-        key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+    fn end<'a>(pool: &'a Arc<Pool<Self>>, name: &'a str) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let command = Bytes::from(format!("md cw:lease:{key}\r\n"));
-            exchange(pool, || command.clone(), 0, 0, None)
-                .await
-                .map(drop)
-        })
-    }
-
-    fn remove<'a>(
-        pool: &'a Arc<Pool<Self>>,
-        key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move {
-            let command = Bytes::from(format!("md cw:{key}\r\n"));
+            let command = Bytes::from(format!("md {name}\r\n"));
             exchange(pool, || command.clone(), 0, 0, None)
                 .await
                 .map(drop)

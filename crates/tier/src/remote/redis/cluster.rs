@@ -9,13 +9,14 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::protocol::{self, Before, Redis, code_of, lease_name_of, name_of};
+use super::protocol::{self, Before, Redis, code_of};
 use super::resp::RespReply;
 use super::slot;
 use super::topology::{self, Redirect, SlotMap};
 use super::zones::{Zones, zone_of_info};
 use crate::block::StoredBlock;
 use crate::policy::Started;
+use crate::remote::key_names::KeyNames;
 use crate::remote::wire::{self, Buffers, Dialer, Nodes};
 use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::{BlockKey, Error, Settings};
@@ -40,7 +41,7 @@ const LOOKS_EVERY: [Duration; 4] = [
 /// Minimum time between two refreshes.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
-/// Maximum nodes that are asked for their zone at a time.
+/// Maximum nodes that tell their zone at a time.
 const ZONES_AT_ONCE: usize = 16;
 
 /// Maximum redirections of one command.
@@ -64,6 +65,7 @@ struct ClusterShared {
     warnings: Mutex<Vec<String>>,
     block_size: usize,
     zones: Zones,
+    names: KeyNames,
 }
 
 impl RedisCluster {
@@ -84,6 +86,7 @@ impl RedisCluster {
             warnings: Mutex::default(),
             block_size: usize::try_from(cache.block.0).unwrap_or(usize::MAX),
             zones: Zones::new(cache),
+            names: KeyNames::new(cache),
         });
         shared.first_look().await?;
         let weak = Arc::downgrade(&shared);
@@ -298,7 +301,7 @@ impl ClusterShared {
         if policy == "noeviction" && memory != "0" {
             self.warn(format!(
                 "{address}: maxmemory-policy is noeviction: a full node takes no more blocks; set it \
-                 on each node: CONFIG SET maxmemory-policy allkeys-lfu"
+                 on each node: CONFIG SET maxmemory-policy allkeys-lru"
             ));
         }
     }
@@ -398,7 +401,7 @@ impl RemoteEngine for RedisCluster {
     }
 
     fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>) {
-        let slot = slot::of_key(&name_of(key));
+        let slot = slot::of_key(self.shared.names.block(key).as_bytes());
         into.extend_from_slice(self.shared.topology().nodes(slot));
         if into.is_empty() {
             self.shared.refresh_soon();
@@ -421,8 +424,8 @@ impl RemoteEngine for RedisCluster {
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
         Box::pin(async move {
-            let name = name_of(key);
-            let name = name.as_slice();
+            let name = self.shared.names.block(key);
+            let name = name.as_bytes();
             let expected = self.shared.block_size;
             let get = |pool: Arc<Pool>, before| async move {
                 protocol::get(&pool, name, before, expected, started).await
@@ -441,8 +444,8 @@ impl RemoteEngine for RedisCluster {
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let name = name_of(key);
-            let name = name.as_slice();
+            let name = self.shared.names.block(key);
+            let name = name.as_bytes();
             let set = |pool: Arc<Pool>, before| async move {
                 protocol::set(&pool, name, before, block).await
             };
@@ -460,8 +463,8 @@ impl RemoteEngine for RedisCluster {
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
-            let name = lease_name_of(key);
-            let name = name.as_slice();
+            let name = self.shared.names.lease(key);
+            let name = name.as_bytes();
             let lease = |pool: Arc<Pool>, before| async move {
                 protocol::lease(&pool, name, before, time).await
             };
@@ -475,8 +478,8 @@ impl RemoteEngine for RedisCluster {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let name = lease_name_of(key);
-            let name = name.as_slice();
+            let name = self.shared.names.lease(key);
+            let name = name.as_bytes();
             let end =
                 |pool: Arc<Pool>, before| async move { protocol::end(&pool, name, before).await };
             self.shared.follow(node, end).await.map(drop)
@@ -489,8 +492,8 @@ impl RemoteEngine for RedisCluster {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let name = name_of(key);
-            let name = name.as_slice();
+            let name = self.shared.names.block(key);
+            let name = name.as_bytes();
             let end =
                 |pool: Arc<Pool>, before| async move { protocol::end(&pool, name, before).await };
             self.shared.follow(node, end).await.map(drop)

@@ -13,6 +13,7 @@ mod resp;
 mod single;
 mod slot;
 mod topology;
+mod trim;
 mod zones;
 
 pub(super) use cluster::RedisCluster;
@@ -20,3 +21,4 @@ pub(crate) use messages::{Heard, Messages};
 pub(crate) use resp::fuzz;
 pub(super) use single::SingleRedis;
 pub(crate) use slot::of_key as slot_of;
+pub use trim::{TenantBlocks, TrimOptions, trim};

@@ -7,7 +7,6 @@ use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
 
 use super::resp::{self, RespReply};
-use crate::BlockKey;
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
@@ -115,11 +114,6 @@ pub(super) fn hopeless(said: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the Redis key of a block: readable, and without braces, which Redis Cluster interprets.
-pub(super) fn name_of(key: &BlockKey) -> Vec<u8> {
-    format!("cw:{key}").into_bytes()
-}
-
 /// Sends a command and waits for its reply.
 pub(super) async fn ask(
     connection: &mut Connection<Redis>,
@@ -164,11 +158,6 @@ pub(super) async fn set(
             .chain(Bytes::from_static(b"\r\n"))
     };
     exchange(pool, command, replies, 0, None).await
-}
-
-/// Returns the Redis key of a block's lease. The braces put it into the slot of the block.
-pub(super) fn lease_name_of(key: &BlockKey) -> Vec<u8> {
-    format!("cw:lease:{{cw:{key}}}").into_bytes()
 }
 
 /// Takes a lease, unless another client has it.

@@ -6,9 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::protocol::{self, Before, Redis, hopeless, lease_name_of, name_of};
+use super::protocol::{self, Before, Redis, hopeless};
 use super::resp::RespReply;
-use crate::BlockKey;
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::rendezvous::Speaks;
@@ -28,13 +27,12 @@ impl Speaks for SingleRedis {
 
     fn get<'a>(
         pool: &'a Arc<Pool<Redis>>,
-        key: &'a BlockKey,
+        name: &'a str,
         expected: usize,
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
         Box::pin(async move {
-            let name = name_of(key);
-            match protocol::get(pool, &name, Before::Nothing, expected, started).await? {
+            match protocol::get(pool, name.as_bytes(), Before::Nothing, expected, started).await? {
                 RespReply::Value(value) => Ok(value),
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("GET is not answered by a value")),
@@ -44,12 +42,11 @@ impl Speaks for SingleRedis {
 
     fn put<'a>(
         pool: &'a Arc<Pool<Redis>>,
-        key: &'a BlockKey,
+        name: &'a str,
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let name = name_of(key);
-            match protocol::set(pool, &name, Before::Nothing, block).await? {
+            match protocol::set(pool, name.as_bytes(), Before::Nothing, block).await? {
                 RespReply::Status(_) => Ok(()),
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
@@ -59,38 +56,23 @@ impl Speaks for SingleRedis {
 
     fn lease<'a>(
         pool: &'a Arc<Pool<Redis>>,
-        key: &'a BlockKey,
+        name: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
-            let name = lease_name_of(key);
-            match protocol::lease(pool, &name, Before::Nothing, time).await? {
+            match protocol::lease(pool, name.as_bytes(), Before::Nothing, time).await? {
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 reply => protocol::is_taken(&reply),
             }
         })
     }
 
-    fn end_lease<'a>(
+    fn end<'a>(
         pool: &'a Arc<Pool<Redis>>,
-        key: &'a BlockKey,
+        name: &'a str,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let name = lease_name_of(key);
-            match protocol::end(pool, &name, Before::Nothing).await? {
-                RespReply::Error(why) => Err(protocol::refused(why)),
-                _ => Ok(()),
-            }
-        })
-    }
-
-    fn remove<'a>(
-        pool: &'a Arc<Pool<Redis>>,
-        key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move {
-            let name = name_of(key);
-            match protocol::end(pool, &name, Before::Nothing).await? {
+            match protocol::end(pool, name.as_bytes(), Before::Nothing).await? {
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Ok(()),
             }

@@ -72,6 +72,15 @@ impl SlotMap {
     }
 }
 
+/// Returns the nodes of each shard, the primary first.
+pub(super) fn shards(ranges: Vec<SlotRange>) -> Vec<Vec<Address>> {
+    let nodes = |range: SlotRange| range.nodes.into_iter().map(|node| node.address).collect();
+    let mut shards: Vec<Vec<Address>> = ranges.into_iter().map(nodes).collect();
+    shards.sort();
+    shards.dedup();
+    shards
+}
+
 /// Parses the reply to `CLUSTER SLOTS`. An empty host in it means `asked`, the node that replied.
 pub(super) fn ranges(reply: RespReply, asked: &Address) -> Result<Vec<SlotRange>, RemoteError> {
     let garbage = || RemoteError::Garbage("CLUSTER SLOTS of a form that is not known");

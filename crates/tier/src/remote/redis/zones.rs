@@ -36,7 +36,7 @@ impl Zones {
         }
     }
 
-    /// Says whether a node is to be asked for its zone.
+    /// Says whether the zone of a node is still unknown.
     pub(super) fn lacks(&self, node: NodeId) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         self.own.is_some() && !known.contains_key(&node)

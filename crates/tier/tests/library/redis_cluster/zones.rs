@@ -119,7 +119,7 @@ impl Zoned {
         self.nodes.iter().filter(is_in)
     }
 
-    /// Blocks that the nodes of a zone were asked for, as they count it.
+    /// Requests for blocks at the nodes of a zone, as these count them.
     fn gets(&self, zone: Ipv4Addr) -> u64 {
         let gets = |node: &Server| {
             let info = ask(node.address, "INFO commandstats");
