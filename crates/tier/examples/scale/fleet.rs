@@ -73,11 +73,17 @@ impl Fleet {
         })
     }
 
-    /// Returns the engine as one client sees it.
+    /// Returns the engine as one client sees it, without a zone.
     pub fn view(self: &Arc<Self>) -> Arc<View> {
+        self.view_from(None)
+    }
+
+    /// Returns the engine as one client sees it, in a zone.
+    pub fn view_from(self: &Arc<Self>, zone: Option<usize>) -> Arc<View> {
         Arc::new(View {
             fleet: Arc::clone(self),
             nodes: Mutex::default(),
+            zone,
         })
     }
 
@@ -116,12 +122,12 @@ impl Fleet {
         }
         let state = self.state();
         let replica = master + self.masters;
-        let is_replaced = state.is_failed_over
-            && state.lost == Some(self.zone(master))
-            && state.lost != Some(self.zone(replica));
-        match is_replaced {
-            true => vec![replica],
-            false => vec![master, replica],
+        let is_lost = |node| state.is_failed_over && state.lost == Some(self.zone(node));
+        match (is_lost(master), is_lost(replica)) {
+            (true, false) => vec![replica],
+            // The cluster does not list a replica that failed.
+            (false, true) => vec![master],
+            _ => vec![master, replica],
         }
     }
 
@@ -152,6 +158,7 @@ fn joined(block: &StoredBlock) -> Bytes {
 pub struct View {
     fleet: Arc<Fleet>,
     nodes: Mutex<Vec<usize>>,
+    zone: Option<usize>,
 }
 
 impl View {
@@ -187,6 +194,11 @@ impl RemoteEngine for View {
             });
             into.push(NodeId(place as u32));
         }
+    }
+
+    fn is_near(&self, node: NodeId) -> bool {
+        self.zone
+            .is_none_or(|zone| zone == self.fleet.zone(self.node(node)))
     }
 
     fn second_takes_over(&self) -> bool {

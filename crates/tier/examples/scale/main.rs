@@ -34,7 +34,7 @@ const SIZES: [usize; 5] = [10, 30, 100, 300, 1_000];
 /// The name of a place in the page, and what makes the table for it.
 type Table = (&'static str, fn() -> String);
 
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     ("evenness", evenness_table),
     ("moves", moves_table),
     ("one-slow", one_slow_table),
@@ -43,6 +43,7 @@ const TABLES: [Table; 8] = [
     ("growth", growth_table),
     ("storm", storm_table),
     ("zones", zones_table),
+    ("own-zone", own_zone_table),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -260,6 +261,7 @@ fn zones_table() -> String {
                 clients,
                 nodes,
                 replicas,
+                has_zones: false,
                 settings: Settings::default,
             });
             for (mut part, time) in parts.into_iter().zip(["before", "lost", "after 15 s"]) {
@@ -275,6 +277,33 @@ fn zones_table() -> String {
                     ms(part.within(1.0)),
                 );
             }
+        }
+    }
+    table
+}
+
+/// Clients that prefer nodes in their zone, and that do not.
+fn own_zone_table() -> String {
+    let mut table = String::from(
+        "| clients | nodes | time | from another zone, % | from the origin, % | read p99, ms |\n\
+         |---:|---:|---|---:|---:|---:|\n",
+    );
+    for (clients, nodes) in [(100, 12), (1_000, 100)] {
+        let parts = zones::simulate(zones::Loss {
+            clients,
+            nodes,
+            replicas: Replicas::OtherZone,
+            has_zones: true,
+            settings: Settings::default,
+        });
+        for (mut part, time) in parts.into_iter().zip(["before", "lost", "after 15 s"]) {
+            let _ = writeln!(
+                table,
+                "| {clients} | {nodes} | {time} | {} | {} | {:.0} |",
+                percent(part.other_zone()),
+                percent(part.origin()),
+                part.within(0.99) * 1e3,
+            );
         }
     }
     table

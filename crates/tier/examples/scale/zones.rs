@@ -9,7 +9,7 @@ use cachewise_tier::simulation::{SimulatedClient, Source};
 use cachewise_tier::{BlockKey, Settings};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::fleet::{Fleet, Replicas};
+use super::fleet::{Fleet, Replicas, ZONES};
 use super::random::{Random, mix};
 use super::storm::{key, on_paused_clock};
 
@@ -30,6 +30,8 @@ pub struct Loss {
     pub clients: usize,
     pub nodes: usize,
     pub replicas: Replicas,
+    /// Whether clients, which are spread over the zones, have one (`--zone`).
+    pub has_zones: bool,
     pub settings: fn() -> Settings,
 }
 
@@ -37,6 +39,7 @@ pub struct Loss {
 #[derive(Debug, Clone, Default)]
 pub struct Part {
     origin: u64,
+    other_zone: u64,
     seconds: f64,
     times: Vec<f64>,
 }
@@ -45,6 +48,11 @@ impl Part {
     /// Reads of the origin, as a share of all reads.
     pub fn origin(&self) -> f64 {
         self.origin as f64 / self.times.len().max(1) as f64
+    }
+
+    /// Blocks that came from another zone, as a share of all reads; 0 without zones.
+    pub fn other_zone(&self) -> f64 {
+        self.other_zone as f64 / self.times.len().max(1) as f64
     }
 
     pub fn origin_a_second(&self) -> f64 {
@@ -76,7 +84,8 @@ pub fn simulate(loss: Loss) -> [Part; 3] {
             });
         let parts = Rc::new(RefCell::new(parts));
         for number in 0..loss.clients {
-            let client = SimulatedClient::new(fleet.view(), &settings);
+            let zone = loss.has_zones.then_some(number % ZONES);
+            let client = SimulatedClient::new(fleet.view_from(zone), &settings);
             let parts = Rc::clone(&parts);
             let mut random = Random::new(mix(number as u64));
             tokio::task::spawn_local(async move {
@@ -89,7 +98,9 @@ pub fn simulate(loss: Loss) -> [Part; 3] {
                         sleep(wait).await;
                         bytes(&key)
                     };
+                    let before = client.totals().other_zone_hits;
                     let source = client.read(&key, origin).await;
+                    let other_zone = client.totals().other_zone_hits - before;
                     let took = begun.elapsed().as_secs_f64() - began;
                     let part = match began {
                         // The first second is a start.
@@ -100,6 +111,7 @@ pub fn simulate(loss: Loss) -> [Part; 3] {
                     };
                     let part = &mut parts.borrow_mut()[part];
                     part.origin += u64::from(source == Source::Origin);
+                    part.other_zone += other_zone;
                     part.times.push(took);
                 }
             });

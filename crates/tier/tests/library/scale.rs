@@ -120,6 +120,7 @@ fn lost_zone_costs_the_origin_nothing_where_replicas_are_in_another() {
             clients: 30,
             nodes: 12,
             replicas,
+            has_zones: false,
             settings: Settings::default,
         });
         lost.origin()
@@ -128,6 +129,23 @@ fn lost_zone_costs_the_origin_nothing_where_replicas_are_in_another() {
     for replicas in [Replicas::None, Replicas::SameZone] {
         let origin = lost(replicas);
         assert!((0.2..0.5).contains(&origin), "{replicas:?}: {origin}");
+    }
+}
+
+#[test]
+fn clients_with_zones_read_in_their_own_and_lose_nothing_with_a_zone() {
+    let [before, lost, after] = zones::simulate(zones::Loss {
+        clients: 99,
+        nodes: 12,
+        replicas: Replicas::OtherZone,
+        has_zones: true,
+        settings: Settings::default,
+    });
+    // Two of three zones have a copy of each block.
+    let other = before.other_zone();
+    assert!((0.28..0.39).contains(&other), "{other}");
+    for part in [before, lost, after] {
+        assert_eq!(part.origin(), 0.0, "{part:?}");
     }
 }
 
@@ -143,6 +161,7 @@ fn the_page_has_a_place_for_each_table() {
         "growth",
         "storm",
         "zones",
+        "own-zone",
     ];
     for name in names {
         let begin = format!("<!-- scale: {name} -->\n| ");
