@@ -7,7 +7,7 @@ use super::error::DevClusterError;
 use super::node::Role;
 use super::server::RedisServer;
 use super::until::Until;
-use super::wire::{self, CommandReply};
+use super::wire;
 
 /// Number of slots of a Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -129,9 +129,8 @@ fn has(info: &str, key: &str, value: &str) -> Option<()> {
 /// Sends a command that must not be refused.
 fn tell(server: RedisServer, command: &[&str]) -> Result<String, DevClusterError> {
     let problem = match wire::ask(server.address(), command) {
-        Ok(CommandReply::Text(text)) => return Ok(text),
-        Ok(CommandReply::Number(number)) => return Ok(number.to_string()),
-        Ok(CommandReply::Refused(refused)) => refused,
+        Ok(Ok(text)) => return Ok(text),
+        Ok(Err(refused)) => refused,
         Err(error) => error.to_string(),
     };
     Err(DevClusterError::Answer {

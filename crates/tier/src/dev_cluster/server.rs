@@ -10,7 +10,7 @@ use super::error::DevClusterError;
 use super::keeper::Keeper;
 use super::options::{DevClusterOptions, Topology};
 use super::until::Until;
-use super::wire::{self, CommandReply};
+use super::wire;
 
 /// Maximum attempts with other ports when another process takes the chosen ones first.
 const ATTEMPTS: usize = 5;
@@ -90,7 +90,7 @@ impl RedisServer {
                 return Err(DevClusterError::Ended { status, words });
             }
             let answer = wire::ask(server.address(), &["PING"]);
-            Ok(matches!(answer, Ok(CommandReply::Text(text)) if text == "PONG").then_some(()))
+            Ok(matches!(answer, Ok(Ok(text)) if text == "PONG").then_some(()))
         })?;
         Ok(server)
     }

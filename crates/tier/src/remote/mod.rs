@@ -13,7 +13,7 @@ mod zone;
 use std::sync::Arc;
 
 pub use engine::{NodeId, RemoteEngine, RemoteError};
-pub(crate) use redis::{Heard, Messages, fuzz as fuzz_resp, slot_of};
+pub(crate) use redis::{Heard, Messages, ask_blocking, fuzz as fuzz_resp, slot_of};
 pub use redis::{TenantBlocks, TrimOptions, trim};
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
