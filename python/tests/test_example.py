@@ -76,7 +76,7 @@ def test_orders_read_what_does_not_fit(tmp_path: Path) -> None:
         for read, (least, _) in zip(row["read_bytes"], row["bound_bytes"], strict=True):
             assert read >= 0.8 * least, f"{order}: not below the bound: {row}"
     for order in ("resident first", "scan, kept"):
-        # What was evicted for other memory in the epoch before is read in this one.
+        # Pages that other memory displaced in the epoch before are read in this one.
         most = [most for _, most in rows[order]["bound_bytes"]]
         bounds = list(map(max, most[1:], most[2:]))
         # One epoch may have met a reclaimer, which works every few seconds.
