@@ -34,7 +34,7 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
 }
 
 /// Time for which files of a list are held back, in case that it has a directory.
-const HELD: Duration = Duration::from_millis(100);
+const HELD: Duration = Duration::from_millis(500);
 
 /// Shows a list of files; of a list with a directory, if that is not excluded, a walk.
 fn listed(arguments: &Files, show: &mut Show, are_files: bool) -> Result<Answer> {
