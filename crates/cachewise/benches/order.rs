@@ -286,7 +286,7 @@ fn device_read() -> Bytes {
     process_usage().device_read + children_usage().device_read
 }
 
-/// What `order --simulate` shows for the same reading.
+/// The bytes per cycle that `order --simulate` shows for the same reading.
 fn simulated(row: Row, limit: Bytes, files: &[PathBuf]) -> Outcome<Bytes> {
     let limit = limit.0.to_string();
     let text = String::from_utf8(ordered(&["--simulate", &limit, "-o", "csv"], files)?)?;
