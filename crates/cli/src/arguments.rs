@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use cachewise_view::Format;
+
 use crate::target::Target;
 
 const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics, markdown), FILE, or FORMAT=FILE; repeat for several files; for FILE alone, its \
@@ -28,6 +30,18 @@ impl Output {
             output: Vec::new(),
             json: false,
             color: Color::Auto,
+        }
+    }
+
+    /// Whether a target is a table.
+    #[must_use]
+    pub fn has_table(&self) -> bool {
+        match self.output.is_empty() {
+            true => !self.json,
+            false => self
+                .output
+                .iter()
+                .any(|target| target.format() == Format::Table),
         }
     }
 }

@@ -22,24 +22,24 @@ impl Interrupt {
     /// Catches signals from now on.
     pub fn catch() -> Result<Interrupt> {
         let (flag, signal) = (Arc::default(), Arc::default());
-        let (sender, caught) = channel::<Caught>();
-        signals::catch_ending(sender)?;
         let (told, raised) = channel();
         let interrupt = Interrupt {
             flag: Arc::clone(&flag),
             signal: Arc::clone(&signal),
             raised,
         };
-        let listen = move || {
-            if let Ok(caught) = caught.recv() {
+        let mut told = Some(told);
+        signals::call_at_ending(move |caught: Caught| {
+            if let Some(told) = told.take() {
                 signal.store(caught.signal, Ordering::Relaxed);
                 flag.store(true, Ordering::Release);
+                // Shown by ps and top: the work is about to end. Without the name nothing is lost.
+                let _ = rustix::thread::set_name(c"interrupted");
                 // The receiver may be gone.
                 let _ = told.send(());
             }
-        };
-        cachewise_sys::start_thread("interrupt", listen)
-            .context("cannot start the thread that waits for Ctrl-C")?;
+            true
+        })?;
         Ok(interrupt)
     }
 

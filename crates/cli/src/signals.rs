@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use cachewise_sys::is_ignored;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
@@ -79,14 +80,26 @@ enum Second {
 
 /// Has the first ending signal sent to `sender`; the second ends this process at once.
 pub fn catch_ending<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    catch(&ENDING, sender, Second::Ours)
+    call_at_ending(sending(sender))
+}
+
+/// Has the thread that waits for signals call `heard` at each ending signal; the second ends this process at once.
+pub fn call_at_ending(heard: impl FnMut(Caught) -> bool + Send + 'static) -> Result<()> {
+    catch(&ENDING, heard, Second::Ours)
+}
+
+/// Sends each signal; returns whether there still is a receiver.
+fn sending<T: From<Caught> + Send + 'static>(
+    sender: Sender<T>,
+) -> impl FnMut(Caught) -> bool + Send + 'static {
+    move |caught| sender.send(caught.into()).is_ok()
 }
 
 /// Has everything that could be for the program sent to `sender`, as long as that has a receiver.
 /// After that a second ending signal ends this process at once: the first may have been the one that
 /// ended the program.
 pub fn catch_for_program<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    catch(&PASSED_ON, sender, Second::Programs)
+    catch(&PASSED_ON, sending(sender), Second::Programs)
 }
 
 /// Signals for a program that are caught, and that no thread waits for.
@@ -106,7 +119,7 @@ impl Pending {
         if cachewise_sys::check_threads(1).is_err() {
             return Some(self);
         }
-        match listen(self.0, sender, Second::Programs) {
+        match listen(self.0, sending(sender), Second::Programs) {
             Ok(()) => None,
             Err(_) => Pending::of_program().ok(),
         }
@@ -128,39 +141,36 @@ fn caught(Origin { signal, cause, .. }: Origin) -> Caught {
 /// Those of `signals` that were not ignored when this process was started (nohup, a background job of a shell). They
 /// stay ignored, for us and for the program, which would get the default back if we had a handler.
 fn not_ignored(signals: &[i32]) -> Vec<i32> {
-    let ignored = ignored_signals();
     let signals = signals.iter().copied();
-    signals
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
-        .collect()
+    signals.filter(|signal| !is_ignored(*signal)).collect()
 }
 
-fn catch<T: From<Caught> + Send + 'static>(
+fn catch(
     signals: &[i32],
-    sender: Sender<T>,
+    heard: impl FnMut(Caught) -> bool + Send + 'static,
     second: Second,
 ) -> Result<()> {
     let signals = SignalsInfo::new(not_ignored(signals)).context("cannot catch signals")?;
-    listen(signals, sender, second)
+    listen(signals, heard, second)
 }
 
-/// Has the signals sent to `sender` by a thread.
-fn listen<T: From<Caught> + Send + 'static>(
+/// Has a thread call `heard` at each signal; it returns whether the signal reached what it is for.
+fn listen(
     mut signals: SignalsInfo<WithOrigin>,
-    sender: Sender<T>,
+    mut heard: impl FnMut(Caught) -> bool + Send + 'static,
     second: Second,
 ) -> Result<()> {
     let listen = move || {
         let mut asked: Option<Instant> = None;
         for caught in signals.forever().map(caught) {
             let signal = caught.signal;
-            let heard = sender.send(caught.into()).is_ok();
+            let is_heard = heard(caught);
             let ending = ENDING.contains(&signal);
             if !ending {
                 continue;
             }
             let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
-            if again && (second == Second::Ours || !heard) {
+            if again && (second == Second::Ours || !is_heard) {
                 remove_leftovers();
                 // Nothing is flushed: the writer may be what hangs.
                 signal_hook::low_level::exit(BY_SIGNAL + signal);
@@ -174,18 +184,8 @@ fn listen<T: From<Caught> + Send + 'static>(
 /// A file at the size that a limit allows (`ulimit -f`) is an error of the write, not the end of this process.
 pub fn outlive_size_limit() -> Result<()> {
     // A handler, which a started program does not inherit. An ignored signal needs none.
-    if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
+    if !is_ignored(SIGXFSZ) {
         signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
     }
     Ok(())
-}
-
-/// The mask of ignored signals, as the kernel shows it.
-fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
 }

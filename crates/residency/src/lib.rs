@@ -33,7 +33,7 @@
 //!
 //! # Layout
 //! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
-//! - `named`: [`NamedFiles`]: files of a list, those of one directory from there.
+//! - `named`: [`NamedFiles`]: files of a list, those of one directory from there; [`query_inode`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`]; `ranges`: [`merged`].
 //! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: identity and size of a file.
@@ -89,7 +89,7 @@ pub use limiter::Limiter;
 pub use lock::{Lock, LockOptions, Pick, lock, may_lock};
 pub use map::{ResidentMap, map};
 pub use memlock_limit::MemlockLimit;
-pub use named::{Looked, NamedFiles};
+pub use named::{Looked, NamedFiles, query_inode};
 pub use query::{open, open_to_act, query};
 pub use ranges::merged;
 pub use top::Top;

@@ -1,4 +1,4 @@
-//! [`NamedFiles`]: residency of files by their paths, one after the other.
+//! [`NamedFiles`]: residency of files by their paths, one after the other; [`query_inode`]: of a known inode.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -89,6 +89,32 @@ impl NamedFiles {
     }
 }
 
+/// Counts the resident pages of a regular file whose inode the caller knows, by one of its paths; `None` if the path
+/// leads elsewhere by now, through a symbolic link included.
+///
+/// The file must be on a file system that keeps the pages of its files itself (ext4, XFS, Btrfs, tmpfs): on others 0 may
+/// be wrong, and opening a file may drop its pages.
+///
+/// # Errors
+/// Those of [`query`](crate::query()).
+///
+/// # Cost
+/// Four system calls.
+pub fn query_inode(path: &Path, device: (u32, u32), number: u64) -> Result<Option<Counts>, Error> {
+    // Before it is opened: opening a FIFO, a device or a FUSE file has effects.
+    let Ok(inode) = Inode::in_directory(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(None);
+    };
+    if (inode.device, inode.number) != (device, number) {
+        return Ok(None);
+    }
+    let pages = pages_of(&inode, ByteRange::starting_at(0))?;
+    let Ok(file) = open_quietly_at(CWD, path, OFlags::NOFOLLOW) else {
+        return Ok(None);
+    };
+    count(file.as_fd(), pages, || Ok(FileSystem::Plain)).map(Some)
+}
+
 impl Near {
     fn open(path: &Path) -> Option<Near> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -113,6 +139,25 @@ mod tests {
 
     use super::*;
     use crate::query;
+
+    #[test]
+    fn a_known_inode_is_counted_only_where_the_path_leads_to_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in ["a", "b"] {
+            fs::write(at(name), vec![1; 5000]).unwrap();
+        }
+        symlink("a", at("link")).unwrap();
+        let Inode { device, number, .. } = Inode::at(&at("a")).unwrap();
+        let whole = query(open(&at("a")).unwrap(), ByteRange::starting_at(0)).unwrap();
+        let counted = |name: &str, number| query_inode(&at(name), device, number).unwrap();
+        assert_eq!(counted("a", number), Some(whole));
+        assert_eq!(counted("b", number), None, "another file");
+        assert_eq!(counted("link", number), None, "a link to it");
+        assert_eq!(counted("none", number), None, "nothing");
+        let other = query_inode(&at("a"), (device.0, device.1 + 1), number);
+        assert_eq!(other.unwrap(), None, "another file system");
+    }
 
     #[test]
     fn files_are_found_as_by_their_whole_paths() {

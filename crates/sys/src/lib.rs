@@ -38,6 +38,7 @@
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`]; `file_kind`: [`FileKind`]; `fuse`: [`opening_drops_pages`],
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
+//! - `signal`: [`is_ignored`].
 //! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `trace`: [`Traced`]: a program that stops behind the calls that open and map files.
 //! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
@@ -69,6 +70,7 @@ mod page;
 mod private;
 mod region;
 mod secure;
+mod signal;
 mod spawn;
 mod threads;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -100,6 +102,7 @@ pub use region::{
     begin_write_back_range, fadvise_dont_need_range, fadvise_will_need_range, write_back_range,
 };
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
+pub use signal::is_ignored;
 pub use spawn::{
     die_with_spawner, exec_untouched, fixed_addresses, join_before_exec, spawn_untouched,
 };

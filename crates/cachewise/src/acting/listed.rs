@@ -21,7 +21,7 @@ use cachewise_cli::output::tell;
 /// How the work is shown: the largest changes first.
 pub fn plan(columns: Vec<&'static Field>, top: Option<usize>) -> Plan {
     Plan {
-        are_files: false,
+        are_files: Some(false),
         columns,
         columns_are_chosen: false,
         all_are_named: false,

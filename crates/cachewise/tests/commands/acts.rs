@@ -483,7 +483,7 @@ fn slowly(scratch: &Scratch) -> (Started, PathBuf) {
     let file = scratch.file("file", 32 << 20);
     evict(&file);
     let mut started = Started::of(&mut act("warm", &["--rate", RATE], &file));
-    started.until_thread("interrupt");
+    started.until_thread("signals");
     until("it has begun", || (resident(&file) > 0).then_some(()));
     (started, file)
 }

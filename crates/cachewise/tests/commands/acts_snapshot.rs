@@ -477,7 +477,7 @@ fn interrupted() {
         &["restore", "-j3", "--rate", "64k"],
         &[&saved],
     ));
-    restore.until_thread("interrupt");
+    restore.until_thread("signals");
     until("some of it is read", || {
         let begun = files.iter().filter(|file| resident(file) > 0).count();
         (begun > 0).then_some(())
@@ -501,7 +501,7 @@ fn interrupted() {
     undisturbed(|| {
         fs::write(&saved, &before).expect("it is ours");
         let mut save = Started::of(&mut snapshot(&["save"], &[&saved, Path::new("/usr")]));
-        save.until_thread("interrupt");
+        save.until_thread("signals");
         save.signal(Signal::INT);
         let ended = save.wait();
         assert_eq!(names(), had, "nothing half-written is left there");

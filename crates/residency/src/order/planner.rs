@@ -14,8 +14,9 @@ use super::snapshot::{FileState, Snapshot, between};
 impl Snapshot {
     /// Returns the indexes of the files in the order with most hits if only whole files can be
     /// read: by resident part, the largest first, and among equal ones the file that was read last.
-    /// Files of unknown residency come, in the caller's order, before those without resident pages.
-    /// Each file once.
+    /// Files that no earlier scan has read count as read from the end with fewer resident bytes to
+    /// the other end. Files of unknown residency come, in the caller's order, before those without
+    /// resident pages. Each file once.
     #[must_use]
     pub fn hottest_first(&self, history: &History) -> Vec<usize> {
         /// The later, the sooner.
@@ -25,6 +26,7 @@ impl Snapshot {
             Unknown,
             Warm,
         }
+        let newest = self.newest();
         let place = |index: usize| {
             let file = &self.files[index];
             let Some(resident) = file.resident_in(file.whole()) else {
@@ -36,11 +38,44 @@ impl Snapshot {
             };
             let part = u128::from(resident.0) * 1_000_000 / u128::from(file.size.0.max(1));
             let last_read = Some(history.latest(file.id));
+            let index = match (rank == Rank::Warm, newest) {
+                (true, Newest::First) => usize::MAX - index,
+                _ => index,
+            };
             (rank, part, last_read, index)
         };
         let mut files: Vec<_> = self.distinct().map(|(index, _)| index).collect();
         files.sort_by_cached_key(|&index| Reverse(place(index)));
         files
+    }
+}
+
+/// Which end of the caller's order was read last, as far as residency shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newest {
+    First,
+    Last,
+}
+
+impl Snapshot {
+    /// Returns the end with more resident bytes: the kernel evicts the pages that were read first. An order that
+    /// starts there reverses the direction of each cycle, and the next snapshot shows the reversed direction.
+    fn newest(&self) -> Newest {
+        let mut before = Bytes::ZERO;
+        let half = self.total().0 / 2;
+        let mut resident = [Bytes::ZERO; 2];
+        for (_, file) in self.distinct() {
+            let middle = half.saturating_sub(before.0).min(file.size.0);
+            let halves = [between(0, middle), between(middle, file.size.0)];
+            for (sum, range) in resident.iter_mut().zip(halves) {
+                *sum += file.resident_in(range).unwrap_or_default();
+            }
+            before += file.size;
+        }
+        match resident[0] > resident[1] {
+            true => Newest::First,
+            false => Newest::Last,
+        }
     }
 }
 
@@ -70,7 +105,7 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &PlanOptions) -> Pl
         if let Mode::Shuffle(_) = options.mode {
             divide(&mut chunks, snapshot.chunk);
         }
-        sort(&mut chunks, options.mode);
+        sort(&mut chunks, options.mode, snapshot.newest());
     }
     let mut allowance = match options.keep {
         Keep::Share => Bytes(u64::MAX),
@@ -229,7 +264,7 @@ fn decline(
     }
 }
 
-fn sort(chunks: &mut [Chunk], mode: Mode) {
+fn sort(chunks: &mut [Chunk], mode: Mode, newest: Newest) {
     match mode {
         Mode::Fixed => {}
         Mode::Shuffle(seed) => {
@@ -238,18 +273,20 @@ fn sort(chunks: &mut [Chunk], mode: Mode) {
         }
         // An order from the oldest page on would lose each page just before it is needed, once a
         // single page too many was inserted; an order from the newest on loses that one only.
-        // Chunks that no earlier scan has read count as read in the caller's order.
+        // Chunks that no earlier scan has read are ranked by the position of what is missing.
         Mode::Free => chunks.sort_by_key(|chunk| {
-            let last_first = (
-                Reverse(chunk.last_read),
-                Reverse((chunk.file, chunk.range.start)),
-            );
+            let position = (chunk.file as u64, chunk.range.start);
+            let position = match newest {
+                Newest::First => position,
+                Newest::Last => (u64::MAX - position.0, u64::MAX - position.1),
+            };
+            let last_first = (Reverse(chunk.last_read), position);
             match chunk.class {
                 RangeClass::Hit => (chunk.class, Reverse(0), last_first),
                 RangeClass::Partial => (chunk.class, Reverse(percent(chunk)), last_first),
                 // All alike: they stay in the caller's order.
                 RangeClass::Unknown | RangeClass::Miss => {
-                    (chunk.class, Reverse(0), (Reverse(0), Reverse((0, 0))))
+                    (chunk.class, Reverse(0), (Reverse(0), (0, 0)))
                 }
             }
         }),

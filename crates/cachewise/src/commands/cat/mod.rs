@@ -1,6 +1,7 @@
 //! `cat`: files to standard output, with the cache left as it was.
 
 pub mod arguments;
+mod room;
 mod stdout;
 
 use std::fs;
@@ -47,7 +48,8 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
     let mut scanner = Scanner::new(&paths)
         .mode(Mode::Fixed)
         .keep(keep)
-        .each_link();
+        .each_link()
+        .headroom(room::room);
     let mut out = Stdout::new(interrupt.as_ref().map(Interrupt::flag));
     let mut scan = scanner.scan();
     if keep != Keep::Share {

@@ -268,7 +268,7 @@ impl Seen<'_> {
         let path = inode
             .path(self.kernel, self.mounts)
             .filter(|_| !inode.deleted)?;
-        told_by(&path, &identity(inode), inode.is_block_device())
+        told_by(&path, &identity(inode), Some(&inode.file_system))
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{Labels, Measured, Missing, Reason, Residency, Row, Subject};
-use cachewise_residency::{Counts, Inode, map, open, query};
+use cachewise_residency::{Counts, Inode, map, open, query, query_inode};
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, PageRange, Pages, Ratio};
 
@@ -82,9 +82,9 @@ impl ListedFile {
         let Some(identity) = self.identity else {
             return;
         };
-        let is_device = self.filesystem.as_deref() == Some("bdev");
+        let filesystem = self.filesystem.as_deref();
         if let (Some(told), Ok(counts)) =
-            (told_by(&self.path, &identity, is_device), &mut self.counts)
+            (told_by(&self.path, &identity, filesystem), &mut self.counts)
         {
             counts.states = told.states;
         }
@@ -141,11 +141,24 @@ impl ListedFile {
     }
 }
 
+/// File systems, as the kernel names them, that keep the pages of their files themselves and let files be opened
+/// without effects.
+const PLAIN: [&str; 7] = ["ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ext3", "ext2"];
+
+/// The file system of block devices.
+const BLOCK_DEVICES: &str = "bdev";
+
 /// Counts of the file at a path, if it still is that file.
-pub fn told_by(path: &Path, identity: &Identity, is_device: bool) -> Option<Counts> {
+pub fn told_by(path: &Path, identity: &Identity, filesystem: Option<&str>) -> Option<Counts> {
+    if filesystem.is_some_and(|name| PLAIN.contains(&name))
+        && let Some(counts) = query_inode(path, identity.device, identity.inode).ok()?
+    {
+        return Some(counts);
+    }
     let file = open(path).ok()?;
     let inode = Inode::of_fd(file.as_fd()).ok()?;
     // A block device is known by its own number, and has no inode in a census.
+    let is_device = filesystem == Some(BLOCK_DEVICES);
     let is_same = inode.device == identity.device && (is_device || inode.number == identity.inode);
     let counts = query(&file, ByteRange::starting_at(0)).ok()?;
     is_same.then_some(counts)

@@ -99,12 +99,17 @@ fn shown(arguments: &Files, labels: Option<FileLabels>) -> Plan {
     } else {
         SortKey::Resident
     };
-    let are_files = !arguments.paths.iter().any(|path| path.is_dir());
+    // A list may be long: what does not depend on it does not look at each path.
+    let are_files = arguments
+        .output
+        .has_table()
+        .then(|| !walk::has_directory(&arguments.paths));
     Plan {
         are_files,
         columns: arguments.fields(),
         columns_are_chosen: arguments.columns.is_some(),
-        all_are_named: arguments.tree || !arguments.all && !arguments.evicted && are_files,
+        all_are_named: arguments.tree
+            || !arguments.all && !arguments.evicted && are_files == Some(true),
         order: Order {
             key: arguments.sort.unwrap_or(by),
             reverse: arguments.reverse,

@@ -19,31 +19,22 @@ pub struct Order {
 }
 
 /// A file's place in an order: the larger, the earlier it is shown.
+///
+/// Lists have a million of them: the rank of 128 bits is in two halves, which need no padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortPosition {
-    rank: Rank,
-    path: Box<Path>,
-    /// Equals stand in the order of their paths; an order by path may be turned round.
-    last_path_first: bool,
-}
-
-/// A rank of 128 bits in two halves: lists have a million of them, and a `u128` would be padded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
     /// Unknown is neither large nor small: it comes last.
     is_known: bool,
+    /// Equals stand in the order of their paths; an order by path may be turned round.
+    last_path_first: bool,
     high: u64,
     low: u64,
+    path: Box<Path>,
 }
 
-impl From<Option<u128>> for Rank {
-    fn from(rank: Option<u128>) -> Rank {
-        let bits = rank.unwrap_or_default();
-        Rank {
-            is_known: rank.is_some(),
-            high: (bits >> 64) as u64,
-            low: bits as u64,
-        }
+impl SortPosition {
+    fn rank(&self) -> (bool, u64, u64) {
+        (self.is_known, self.high, self.low)
     }
 }
 
@@ -51,11 +42,13 @@ impl Ord for SortPosition {
     fn cmp(&self, other: &Self) -> Ordering {
         // As texts, so that a directory's name does not end the comparison.
         let by_path = text(&self.path).cmp(text(&other.path));
-        self.rank.cmp(&other.rank).then(if self.last_path_first {
-            by_path
-        } else {
-            by_path.reverse()
-        })
+        self.rank()
+            .cmp(&other.rank())
+            .then(if self.last_path_first {
+                by_path
+            } else {
+                by_path.reverse()
+            })
     }
 }
 
@@ -93,8 +86,11 @@ impl Order {
 impl Order {
     /// The place of what has this rank.
     pub fn place(self, rank: Option<u128>, path: &Path) -> SortPosition {
+        let bits = rank.unwrap_or_default();
         SortPosition {
-            rank: rank.into(),
+            is_known: rank.is_some(),
+            high: (bits >> 64) as u64,
+            low: bits as u64,
             path: path.into(),
             last_path_first: self.key == SortKey::Path && self.reverse,
         }

@@ -63,8 +63,8 @@ struct Stream {
 /// Which rows are shown, and how.
 #[derive(Debug)]
 pub struct Plan {
-    /// Whether no path is a directory.
-    pub are_files: bool,
+    /// Whether no path is a directory; `None` if that was not examined, because no table depends on it.
+    pub are_files: Option<bool>,
     pub columns: Vec<&'static Field>,
     /// They were chosen by the user: all are shown, whether there is room or not.
     pub columns_are_chosen: bool,
@@ -131,8 +131,8 @@ impl Show {
         self.order.is_none()
     }
 
-    /// Whether no path is a directory.
-    pub fn are_files(&self) -> bool {
+    /// Whether no path is a directory; `None` if that was not examined.
+    pub fn are_files(&self) -> Option<bool> {
         self.plan.are_files
     }
 

@@ -4,9 +4,10 @@ use cachewise_model::Reason;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cachewise_residency::{Inode, NamedFiles, Unknown, WalkItem};
+use cachewise_residency::{Counts, Error, FileKind, Inode, NamedFiles, Unknown, WalkItem};
 
 use super::arguments::Files;
 use super::counting::Answer;
@@ -23,21 +24,61 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     // While a list is repeated, a directory may take the place of a file.
     let are_files = match arguments.watch {
         None => show.are_files(),
-        Some(_) => !arguments.paths.iter().any(|path| path.is_dir()),
+        Some(_) => Some(!has_directory(&arguments.paths)),
     };
-    if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
-        let mut listing = show.begin()?;
-        let (mut seen, not_opened) = (HashSet::new(), NotOpened::default());
-        let mut files = NamedFiles::default();
-        for path in &arguments.paths {
-            if listing.stop().is_asked() {
-                break;
-            }
-            named(path, &mut files, &not_opened, &mut seen, &mut listing)?;
-        }
-        return listing.finish();
+    let is_list = show.keeps_order() && !arguments.tree && !arguments.ncdu;
+    match are_files {
+        Some(true) | None if is_list => listed(arguments, show, are_files.is_some()),
+        _ => walked(arguments, &arguments.paths, show, None),
     }
-    walked(arguments, &arguments.paths, show, None)
+}
+
+/// Time for which files of a list are held back, in case that it has a directory.
+const HELD: Duration = Duration::from_millis(500);
+
+/// Shows a list of files; of a list with a directory, if that is not excluded, a walk.
+fn listed(arguments: &Files, show: &mut Show, are_files: bool) -> Result<Answer> {
+    let mut named = Named::default();
+    let mut paths = arguments.paths.iter();
+    let mut held = Vec::new();
+    if !are_files {
+        // A call for each path that only finds directories costs as much as counting the pages.
+        let begun = Instant::now();
+        while begun.elapsed() < HELD
+            && !show.stop().is_asked()
+            && let Some(path) = paths.next()
+        {
+            let looked = named.look(path);
+            if matches!(&looked, Err(error) if is_directory(error)) {
+                return walked(arguments, &arguments.paths, show, None);
+            }
+            held.push((path, looked));
+        }
+        if !show.stop().is_asked() && has_directory(paths.as_slice()) {
+            return walked(arguments, &arguments.paths, show, None);
+        }
+    }
+    let mut listing = show.begin()?;
+    for (path, looked) in held {
+        named.add(path, looked, &mut listing)?;
+    }
+    for path in paths {
+        if listing.stop().is_asked() {
+            break;
+        }
+        let looked = named.look(path);
+        named.add(path, looked, &mut listing)?;
+    }
+    listing.finish()
+}
+
+/// Whether one of the paths leads to a directory.
+pub fn has_directory(paths: &[PathBuf]) -> bool {
+    paths.iter().any(|path| path.is_dir())
+}
+
+fn is_directory(error: &Error) -> bool {
+    error.unknown() == Some(Unknown::NotAFile(FileKind::Directory))
 }
 
 /// Shows the files of a walk; `partial` is the reason if other files are missing.
@@ -79,43 +120,54 @@ pub fn walked(
     listing.finish()
 }
 
-/// One file; named again, or by another of its names, it is shown again and counted once.
-fn named(
-    path: &Path,
-    files: &mut NamedFiles,
-    not_opened: &NotOpened,
-    seen: &mut HashSet<((u32, u32), u64)>,
-    listing: &mut Listing<'_>,
-) -> Result<()> {
-    let asked = match files.look(path) {
-        Err(error) if is_not_opened(&error) => Inode::at(path).map(|inode| (inode, Err(error))),
-        looked => looked,
-    };
-    let (inode, counts) = match asked {
-        Ok(told) => told,
-        Err(error) => {
-            listing.failed(&error.with_path(path).to_string());
-            return Ok(());
-        }
-    };
-    let counts = match counts {
-        Ok(counts) => Ok(counts),
-        Err(error) => match error.unknown() {
-            Some(Unknown::FuseNotOpened) => not_opened.counts(&inode),
-            Some(why) => Err(unknown_reason(why)),
-            None => {
+/// The inode of a file, and its counts or the reason why they are unknown.
+type Looked = std::result::Result<(Inode, std::result::Result<Counts, Reason>), Error>;
+
+/// Files of a list.
+#[derive(Default)]
+struct Named {
+    files: NamedFiles,
+    not_opened: NotOpened,
+    seen: HashSet<((u32, u32), u64)>,
+}
+
+impl Named {
+    /// Looks at a file.
+    fn look(&mut self, path: &Path) -> Looked {
+        let (inode, counts) = match self.files.look(path) {
+            Err(error) if is_not_opened(&error) => {
+                Inode::at(path).map(|inode| (inode, Err(error)))?
+            }
+            looked => looked?,
+        };
+        let counts = match counts {
+            Ok(counts) => Ok(counts),
+            Err(error) => match error.unknown() {
+                Some(Unknown::FuseNotOpened) => self.not_opened.counts(&inode),
+                Some(why) => Err(unknown_reason(why)),
+                None => return Err(error),
+            },
+        };
+        Ok((inode, counts))
+    }
+
+    /// Shows a file. Named again, or by another of its names, it is shown again and counted once.
+    fn add(&mut self, path: &Path, looked: Looked, listing: &mut Listing<'_>) -> Result<()> {
+        let (inode, counts) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
                 listing.failed(&error.with_path(path).to_string());
                 return Ok(());
             }
-        },
-    };
-    let found = || ListedFile {
-        identity: Some(Identity::from(&inode)),
-        ..ListedFile::new(path.to_owned(), inode.size.0, counts)
-    };
-    if seen.insert((inode.device, inode.number)) {
-        listing.file(inode.size.0, counts, found)
-    } else {
-        listing.again(inode.size.0, counts, found)
+        };
+        let found = || ListedFile {
+            identity: Some(Identity::from(&inode)),
+            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
+        };
+        if self.seen.insert((inode.device, inode.number)) {
+            listing.file(inode.size.0, counts, found)
+        } else {
+            listing.again(inode.size.0, counts, found)
+        }
     }
 }

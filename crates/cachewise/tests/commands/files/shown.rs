@@ -511,10 +511,10 @@ pub fn an_interrupt_shows_what_was_found() {
         let waiting = rustix::io::ioctl_fionread(out).expect("it is a pipe");
         (waiting >= 60 << 10).then_some(())
     });
-    assert!(has_thread(pid, "interrupt"), "it catches signals");
+    assert!(has_thread(pid, "signals"), "it catches signals");
     signal(pid, Signal::INT);
     until("it has heard the signal", || {
-        (!has_thread(pid, "interrupt")).then_some(())
+        has_thread(pid, "interrupted").then_some(())
     });
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(130), "by the signal");
@@ -539,7 +539,7 @@ pub fn an_interrupt_ends_each_way_to_look() {
         &["snapshot", "save", "-", "/usr"],
     ] {
         let mut started = Started::of(cachewise(arguments).stdin(Stdio::null()));
-        started.until_thread("interrupt");
+        started.until_thread("signals");
         started.signal(Signal::INT);
         started
             .wait()

@@ -59,23 +59,49 @@ fn free_reads_hits_from_the_newest_then_parts_then_misses() {
     assert_eq!(
         order(&plan(&snapshot, &history, &free)),
         [
-            (1, 300),
-            (0, 200),
             (0, 100),
+            (0, 200),
+            (1, 300),
             (1, 100),
             (1, 0),
             (0, 0),
             (1, 200)
         ],
-        "without a history the last in the caller's order is the newest"
+        "without a history the end with more resident bytes is the newest"
     );
-    for offset in [200, 100] {
+    for offset in [100, 200] {
         history.read(id(1), offset);
     }
     assert_eq!(
         order(&plan(&snapshot, &history, &free))[..3],
-        [(0, 100), (0, 200), (1, 300)],
+        [(0, 200), (0, 100), (1, 300)],
         "what was read last comes first, what never was comes last"
+    );
+}
+
+#[test]
+fn without_a_history_hits_start_at_the_end_that_was_evicted_least() {
+    let free = options(Mode::Free, Keep::Share);
+    let hits = |files: Vec<FileState>| {
+        let plan = plan(&snapshot(files), &History::default(), &free);
+        let hits = plan.steps().filter(|step| step.class == RangeClass::Hit);
+        hits.map(|step| (step.file, step.range.start))
+            .collect::<Vec<_>>()
+    };
+    let (absent, present) = (file(1, 200, &[]), file(2, 200, &[(0, 200)]));
+    assert_eq!(
+        hits(vec![
+            absent.clone(),
+            present.clone(),
+            file(3, 100, &[(0, 100)])
+        ]),
+        [(2, 0), (1, 100), (1, 0)],
+        "the first file was evicted: the last reader ended with the last one"
+    );
+    assert_eq!(
+        hits(vec![present, file(3, 100, &[(0, 100)]), absent]),
+        [(0, 0), (0, 100), (1, 0)],
+        "the last file was evicted: the last reader ended with the first one"
     );
 }
 
@@ -241,14 +267,14 @@ fn whole_files_are_ranked_by_the_part_that_is_resident() {
     let mut history = History::default();
     assert_eq!(
         snapshot.hottest_first(&history),
-        [3, 1, 0, 2],
-        "the last of equal ones"
+        [1, 3, 0, 2],
+        "the first of equal ones, where the first half has more resident bytes"
     );
     history.begin(&snapshot);
-    history.read(id(2), 0);
+    history.read(id(4), 0);
     assert_eq!(
         snapshot.hottest_first(&history),
-        [1, 3, 0, 2],
+        [3, 1, 0, 2],
         "or the newest, if known"
     );
 }
