@@ -97,9 +97,6 @@ impl SettingsBuilder {
         if !cache.hedge.is_zero() {
             cache.hedge_min = cache.hedge_min.min(cache.hedge);
         }
-        if !cache.lease.is_zero() {
-            cache.lease_min = cache.lease_min.min(cache.lease);
-        }
         let has_tls = cache.engine_ca.is_some() || cache.engine_name.is_some();
         if let Some(engine) = &mut cache.engine {
             let password = match &cache.engine_password_file {

@@ -8,6 +8,9 @@ use crate::BlockKey;
 use crate::block::Block;
 use crate::policy::{EngineAnswer, Lease, LeaseAnswer, Remote};
 
+/// A part of a lease in which no earlier one can have begun and ended, and its block been stored.
+const SHORT: u32 = 50;
+
 /// The outcome of a miss.
 #[derive(Debug)]
 pub(crate) enum Turn {
@@ -20,25 +23,29 @@ pub(crate) enum Turn {
 /// Takes the lease of a block, or waits for the block while another client has the lease. `asked` is the time of the
 /// request to the engine that missed the block.
 ///
-/// The wait is bounded by the usual response time of the origin. A lease whose holder died ends before that, and one of
-/// the waiting clients takes it over.
+/// The wait is bounded. A lease whose holder died ends before that, and one of the waiting clients takes it over. The node
+/// answered just now, so what it does not answer in time is taken for busy, and waited for.
 pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) -> Turn {
     let leases = remote.leases();
     let Some(times) = leases.times() else {
         return Turn::Read(None);
     };
-    let end = Instant::now() + times.wait;
+    let end = asked + times.wait;
+    let left = || {
+        end.saturating_duration_since(Instant::now())
+            .min(times.lease)
+    };
     let mut pause = times.pause;
     let mut is_waiting = false;
     loop {
-        match remote.take_lease(key, times.lease).await {
+        match remote.take_lease(key, times.lease, left()).await {
             LeaseAnswer::Taken(lease) => {
                 if is_waiting {
                     leases.waited_well();
                 }
                 // An earlier lease may have ended, with the block stored, since the block was missed.
-                if asked.elapsed() > times.lease / 2
-                    && let EngineAnswer::Hit(block) = remote.get(key).await
+                if (is_waiting || asked.elapsed() > times.lease / SHORT)
+                    && let EngineAnswer::Hit(block) = remote.get_within(key, left()).await
                 {
                     return Turn::Found(block);
                 }
@@ -51,14 +58,13 @@ pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) ->
             leases.waits();
             is_waiting = true;
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left().is_zero() {
             leases.waited_in_vain();
             return Turn::Read(None);
         }
-        sleep(jittered(pause).min(left)).await;
+        sleep(jittered(pause).min(left())).await;
         asked = Instant::now();
-        match remote.get(key).await {
+        match remote.get_within(key, left()).await {
             EngineAnswer::Hit(block) => {
                 leases.waited_well();
                 return Turn::Found(block);

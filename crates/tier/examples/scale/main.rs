@@ -42,6 +42,7 @@ const TABLES: [Table; 9] = [
     ("busy", busy_table),
     ("growth", growth_table),
     ("storm", storm_table),
+    ("copies", copies_table),
     ("zones", zones_table),
     ("own-zone", own_zone_table),
 ];
@@ -228,6 +229,7 @@ fn storm_table() -> String {
                     nodes,
                     within: Duration::from_secs(seconds),
                     leases,
+                    copies: 1,
                 });
                 let leases = if leases { "yes" } else { "no" };
                 let _ = writeln!(
@@ -238,6 +240,33 @@ fn storm_table() -> String {
                     cost.median,
                     cost.last,
                     percent(cost.in_vain),
+                );
+            }
+        }
+    }
+    table
+}
+
+/// Clients that start at once where each block has copies on several nodes.
+fn copies_table() -> String {
+    let mut table = String::from(
+        "| clients | nodes | all start within | copies | origin reads per block | ready: median, s | last, s |\n\
+         |---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for (clients, nodes) in [(1_000, 100), (10_000, 1_000)] {
+        for seconds in [0, 10] {
+            for copies in [1, 4, 16] {
+                let cost = storm::simulate(storm::Start {
+                    clients,
+                    nodes,
+                    within: Duration::from_secs(seconds),
+                    leases: true,
+                    copies,
+                });
+                let _ = writeln!(
+                    table,
+                    "| {clients} | {nodes} | {seconds} s | {copies} | {:.2} | {:.2} | {:.2} |",
+                    cost.reads_per_block, cost.median, cost.last,
                 );
             }
         }

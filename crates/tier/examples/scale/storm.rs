@@ -28,6 +28,8 @@ pub struct Start {
     /// Time within which all of them start.
     pub within: Duration,
     pub leases: bool,
+    /// Copies of each block, each under a key of its own and so on another node; a client reads one of them.
+    pub copies: usize,
 }
 
 /// The cost of a start.
@@ -95,7 +97,8 @@ pub fn simulate(start: Start) -> Cost {
                             let (client, tally) = (Rc::clone(&client), Rc::clone(&tally));
                             tokio::task::spawn_local(async move {
                                 for block in (reader..BLOCKS).step_by(AT_ONCE) {
-                                    read(&client, &tally, block).await;
+                                    let copy = number % start.copies;
+                                    read(&client, &tally, copy * BLOCKS + block).await;
                                 }
                             })
                         })

@@ -13,7 +13,7 @@ pub(super) enum Answer {
     Error,
     /// The time was up.
     Late,
-    /// The time was up, as this process got no CPU: it says nothing about the node.
+    /// The time was up, as this process got no CPU or all nodes are busy: it says nothing about the node.
     Starved,
 }
 

@@ -28,6 +28,8 @@ pub(super) struct HedgeTime {
     window: Mutex<Window>,
     /// The percentile in microseconds; 0 is not known yet.
     p99: AtomicU64,
+    /// When the last answer came that was waited for beyond the deadline.
+    late: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl HedgeTime {
                 since: Instant::now(),
             }),
             p99: AtomicU64::new(0),
+            late: Mutex::default(),
         }
     }
 
@@ -69,9 +72,25 @@ impl HedgeTime {
         twice.clamp(self.deadline, self.whole.max(self.deadline))
     }
 
+    /// Returns whether nodes are busy, as when many clients start at once: an answer came recently that took longer than the
+    /// deadline. A node that hangs gives none, and only the first answer of a node and those about a missing block are
+    /// waited for that long: a process that finds what it asks for, and is short of CPU, does not count as a sign.
+    pub(super) fn is_busy(&self) -> bool {
+        let late = *self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.is_some_and(|late| late.elapsed() < WINDOW)
+    }
+
     fn p99(&self) -> Option<Duration> {
         let p99 = self.p99.load(Ordering::Relaxed);
         (p99 > 0).then(|| Duration::from_micros(p99))
+    }
+
+    /// Notes how long an answer took that was waited for beyond the deadline.
+    pub(super) fn record_patient(&self, took: Duration, now: Instant) {
+        if took > self.deadline() {
+            *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+        self.record(took, now);
     }
 
     /// Notes how long the first byte of an answer took.

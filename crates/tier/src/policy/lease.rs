@@ -17,11 +17,11 @@ const SLOW: Duration = Duration::from_millis(5);
 /// Assumed response time of the origin before the first response.
 const ASSUMED: Duration = Duration::from_millis(150);
 
-/// Maximum wait in usual response times: half of it is the lease, and half is left for the client that takes it over.
-const WAIT: u32 = 6;
+/// Maximum wait in leases: one is that of a client that dies, and one is left for the client that takes it over.
+const WAIT: u32 = 2;
 
 /// Waits in vain, in a row, after which leases are not used for [`OFF`].
-const IN_VAIN: u32 = 32;
+const IN_VAIN: u32 = 8;
 
 /// Time without leases after waits in vain, or after the engine refused a block.
 const OFF: Duration = Duration::from_secs(10);
@@ -29,8 +29,8 @@ const OFF: Duration = Duration::from_secs(10);
 /// When leases are used, and for how long.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    longest: Duration,
-    shortest: Duration,
+    lease: Duration,
+    wait: Duration,
     latency: Mutex<Option<UsualLatency>>,
     off_until: Mutex<Option<Instant>>,
     in_vain_in_row: AtomicU32,
@@ -51,7 +51,7 @@ struct UsualLatency {
 pub(crate) struct LeaseTimes {
     /// Time after which the engine ends a lease whose holder does not store the block.
     pub(crate) lease: Duration,
-    /// Maximum wait for a block that another client reads.
+    /// Maximum time from the first request for a block to a read of the origin without a lease.
     pub(crate) wait: Duration,
     /// First pause between two looks for the block.
     pub(crate) pause: Duration,
@@ -62,8 +62,12 @@ pub(crate) struct LeaseTimes {
 impl Leases {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            longest: settings.lease,
-            shortest: settings.lease_min,
+            lease: settings.lease,
+            // Then there is still time to read the origin.
+            wait: settings
+                .lease
+                .saturating_mul(WAIT)
+                .min(settings.read_deadline / 2),
             latency: Mutex::default(),
             off_until: Mutex::default(),
             in_vain_in_row: AtomicU32::new(0),
@@ -79,7 +83,7 @@ impl Leases {
             .off_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if self.longest.is_zero() || off_until.is_some_and(|until| Instant::now() < until) {
+        if self.lease.is_zero() || off_until.is_some_and(|until| Instant::now() < until) {
             return None;
         }
         let latency = *self.latency.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,15 +91,11 @@ impl Leases {
         if usual < SLOW {
             return None;
         }
-        let wait = usual
-            .saturating_mul(WAIT)
-            .clamp(self.shortest.min(self.longest), self.longest);
         Some(LeaseTimes {
-            // After that, one of those who wait has time for a read of its own before the others give up.
-            lease: wait / 2,
-            wait,
-            pause: (usual / 2).min(wait / 8),
-            longest_pause: usual.min(wait / 8),
+            lease: self.lease,
+            wait: self.wait,
+            pause: (usual / 2).min(self.lease / 8),
+            longest_pause: usual.min(self.lease / 8),
         })
     }
 
@@ -169,6 +169,11 @@ impl Lease {
             name,
             is_kept: false,
         }
+    }
+
+    /// Returns the node that gave it.
+    pub(super) fn node(&self) -> NodeId {
+        self.node
     }
 
     /// Lets the lease end by itself, as the block is stored: a client that missed it before will find it.

@@ -1,8 +1,10 @@
 //! [`Node`]: one node as the policy sees it.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answer::{Answer, AskReason};
@@ -26,6 +28,11 @@ pub(super) struct Node {
     probes: Count,
     opened: Count,
     first_byte: Latencies,
+    /// When this process asked it first.
+    first_asked: OnceLock<Instant>,
+    has_answered: AtomicBool,
+    /// How often its breaker opened, for requests that wait longer than usual.
+    openings: watch::Sender<u64>,
 }
 
 impl Node {
@@ -44,6 +51,31 @@ impl Node {
             probes: Count::default(),
             opened: Count::default(),
             first_byte: Latencies::new(),
+            first_asked: OnceLock::new(),
+            has_answered: AtomicBool::new(false),
+            openings: watch::Sender::new(0),
+        }
+    }
+
+    /// Returns how long its first answer to this process may still take, of `longest`: it may be as busy as a node is that
+    /// many clients ask in the instant of their start. `None` after its first answer: if it falls silent now, it hangs.
+    pub(super) fn first_contact(&self, longest: Duration) -> Option<Duration> {
+        if self.has_answered.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = Instant::now();
+        let first_asked = *self.first_asked.get_or_init(|| now);
+        Some((first_asked + longest).saturating_duration_since(now))
+    }
+
+    /// Returns when the breaker opens: what waits longer than usual then waits in vain.
+    pub(super) fn opens(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut openings = self.openings.subscribe();
+        async move {
+            // The sender lives as long as the node; a request that outlives it waits for its deadline.
+            if openings.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -80,25 +112,27 @@ impl Node {
             self.breaker.succeeded(Instant::now());
             return false;
         }
-        let opened = self.breaker.failed(Instant::now());
-        if opened {
-            self.opened.one();
-        }
-        opened
+        self.failed()
     }
 
     /// Notes that its time to take a block was up. Says whether that opened the breaker.
     pub(super) fn took_nothing(&self) -> bool {
+        self.failed()
+    }
+
+    fn failed(&self) -> bool {
         let opened = self.breaker.failed(Instant::now());
         if opened {
             self.opened.one();
+            self.openings.send_modify(|openings| *openings += 1);
         }
         opened
     }
 
     /// Notes how long its first byte took.
-    pub(super) fn first_byte(&self, took: std::time::Duration) {
+    pub(super) fn first_byte(&self, took: Duration) {
         self.first_byte.record(took);
+        self.has_answered.store(true, Ordering::Relaxed);
     }
 
     /// Returns how often it had a block.

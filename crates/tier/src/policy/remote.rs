@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, select_all};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -14,7 +14,7 @@ use super::answer::{Answer, AskReason};
 use super::attempt::{self, Asker};
 use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
-use super::lease::{Lease, Leases};
+use super::lease::{Lease, LeaseTimes, Leases};
 use super::node::Node;
 use super::started::Started;
 use crate::block::Block;
@@ -77,6 +77,9 @@ struct Counts {
 /// Within what time a block is brought to a node, in deadlines of a whole answer.
 const FILL_DEADLINES: u32 = 5;
 
+/// The part of a lease for which the first answer of a node is waited for.
+const FIRST_CONTACT: u32 = 3;
+
 /// How long is waited, at the end, for blocks on their way to the engine beyond the time that one
 /// has: each then is there, or counted as dropped.
 const FINISHES_WITHIN: Duration = Duration::from_secs(2);
@@ -122,6 +125,11 @@ impl Remote {
 
     /// Asks for a block.
     pub(crate) async fn get(&self, key: &BlockKey) -> EngineAnswer {
+        self.get_within(key, Duration::ZERO).await
+    }
+
+    /// Asks for a block, and waits for this time at least for the first byte of the answer.
+    pub(crate) async fn get_within(&self, key: &BlockKey, at_least: Duration) -> EngineAnswer {
         self.budget.request();
         let (primary, mut candidates) = self.readers(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
@@ -129,11 +137,15 @@ impl Remote {
             return EngineAnswer::Unknown;
         };
         let begun = Instant::now();
-        let settings = &self.asker.settings;
-        let mut give_up = begun + self.asker.hedge.deadline();
-        let mut hedge_at = self.asker.hedge.get().map(|after| begun + after);
+        let usual = self.asker.hedge.deadline();
+        let patience = self.patience(&node).max(at_least);
+        let whole = begun + patience.saturating_sub(usual) + self.asker.settings.whole;
+        let mut give_up = begun + patience;
+        let hedge = self.asker.hedge.get().filter(|_| at_least.is_zero());
+        let mut hedge_at = hedge.map(|after| begun + after);
+        let mut missed = false;
         let mut race = Race::new(&self.asker, *key);
-        race.ask(&node, AskReason::First, permit);
+        race.ask(&node, AskReason::First, patience, permit);
         let mut late = false;
         // One timer serves both times. The first poll arms it before the request is sent.
         let mut timer = pin!(sleep_until(hedge_at.map_or(give_up, |at| at.min(give_up))));
@@ -154,7 +166,15 @@ impl Remote {
                             Some((node, permit)) => {
                                 hedge_at = None;
                                 race.starts.clear();
-                                race.ask(&node, AskReason::First, permit);
+                                let patience = self.patience(&node).max(at_least);
+                                race.ask(&node, AskReason::First, patience, permit);
+                            }
+                            // The first is busy and gets the request for the lease anyway: one is under way.
+                            None if why == AskReason::Hedge
+                                && patience > usual
+                                && primary.is_none() =>
+                            {
+                                missed = true;
                             }
                             None => return EngineAnswer::Miss,
                         },
@@ -167,7 +187,8 @@ impl Remote {
                                 && let Some((node, permit)) = self.second(key, &mut candidates)
                             {
                                 hedge_at = None;
-                                race.ask(&node, AskReason::First, permit);
+                                let patience = self.patience(&node);
+                                race.ask(&node, AskReason::First, patience, permit);
                             }
                         }
                     },
@@ -175,10 +196,12 @@ impl Remote {
                 },
                 () = timer.as_mut() => {
                     // Later than it gives up is never.
-                    if hedge_at.take().is_some_and(|at| at < give_up) {
-                        self.hedge(key, &mut race, &mut candidates);
+                    if let Some(at) = hedge_at.take().filter(|at| *at < give_up) {
+                        // A busy node is waited for beyond the usual time. By then another is asked, whatever the budget.
+                        let instead = begun + usual;
+                        let is_asked = self.hedge(key, &mut race, &mut candidates, at >= instead);
+                        hedge_at = (!is_asked && at < instead).then_some(instead);
                     } else if Instant::now() >= give_up {
-                        let whole = begun + settings.whole;
                         if give_up >= whole || !race.has_started() {
                             late = true;
                             break;
@@ -186,34 +209,60 @@ impl Remote {
                         // Bytes are coming: they have until the deadline of the whole.
                         give_up = whole;
                     }
-                    timer.as_mut().reset(give_up);
+                    timer.as_mut().reset(hedge_at.map_or(give_up, |at| at.min(give_up)));
                 }
             }
         }
         if late {
             self.counts.late.one();
         }
-        EngineAnswer::Unknown
+        match missed {
+            true => EngineAnswer::Miss,
+            false => EngineAnswer::Unknown,
+        }
     }
 
-    /// Asks a second node where the first one has not begun to answer, and the budget allows it.
+    /// Returns how long to wait for the first byte of a node: longer where leases are used, and a busy node is therefore
+    /// worth a wait.
+    fn patience(&self, node: &Node) -> Duration {
+        let usual = self.asker.hedge.deadline();
+        let Some(LeaseTimes { lease, .. }) = self.leases.times() else {
+            return usual;
+        };
+        let longer = match self.asker.hedge.is_busy() {
+            true => lease,
+            false => node
+                .first_contact(lease / FIRST_CONTACT)
+                .unwrap_or_default(),
+        };
+        usual.max(longer)
+    }
+
+    /// Asks a second node where the first one has not begun to answer, and the budget allows it or `is_free`. Returns
+    /// whether one was asked.
     fn hedge(
         &self,
         key: &BlockKey,
         race: &mut Race<'_>,
-        candidates: &mut impl Iterator<Item = Arc<Node>>,
-    ) {
+        candidates: &mut std::vec::IntoIter<Arc<Node>>,
+        is_free: bool,
+    ) -> bool {
         if race.has_started() || race.attempts.len() != 1 {
-            return;
+            return true;
         }
-        if let Some((node, permit)) = self.second(key, candidates) {
-            if self.budget.take() {
-                self.counts.hedges.one();
-                race.ask(&node, AskReason::Hedge, permit);
-            } else {
-                self.counts.hedges_refused.one();
-            }
+        let mut rest = candidates.clone();
+        let Some((node, permit)) = self.second(key, &mut rest) else {
+            return false;
+        };
+        if !is_free && !self.budget.take() {
+            self.counts.hedges_refused.one();
+            return false;
         }
+        *candidates = rest;
+        self.counts.hedges.one();
+        let patience = self.patience(&node);
+        race.ask(&node, AskReason::Hedge, patience, permit);
+        true
     }
 
     /// Returns the nodes to ask, best first.
@@ -247,27 +296,28 @@ impl Remote {
     }
 
     /// Returns the first node that is to be asked, and room for the block on its way. Where all
-    /// have as much under way as they may, waits for the best of them.
+    /// have as much under way as they may, waits for the first of them that has room.
     async fn first(
         &self,
         key: &BlockKey,
         candidates: &mut impl Iterator<Item = Arc<Node>>,
     ) -> Option<(Arc<Node>, OwnedSemaphorePermit)> {
-        let mut full: Option<Arc<Node>> = None;
+        let mut full: Vec<Arc<Node>> = Vec::new();
         for node in candidates {
             if !self.admits(&node, key) {
                 continue;
             }
             match Arc::clone(&node.under_way).try_acquire_owned() {
                 Ok(permit) => return Some((node, permit)),
-                Err(_) => full = full.or(Some(node)),
+                Err(_) => full.push(node),
             }
         }
-        let node = full?;
+        let within = self.patience(full.first()?).max(self.asker.settings.whole);
         // It is our own load that is waited for, so this is no miss of the node's.
-        let room = Arc::clone(&node.under_way).acquire_owned();
-        let permit = timeout(self.asker.settings.whole, room).await.ok()?.ok()?;
-        Some((node, permit))
+        let rooms = full.iter().map(|node| Arc::clone(&node.under_way));
+        let room = select_all(rooms.map(|room| Box::pin(room.acquire_owned())));
+        let (permit, at, _) = timeout(within, room).await.ok()?;
+        Some((full.swap_remove(at), permit.ok()?))
     }
 
     /// Returns the next node that is to be asked and has room.
@@ -293,7 +343,9 @@ impl Remote {
             Admission::Probe => {
                 node.asked(AskReason::Probe);
                 let (asker, node) = (Arc::clone(&self.asker), Arc::clone(node));
-                tokio::spawn(attempt::ask(asker, node, *key, Arc::default(), None));
+                let patience = asker.hedge.deadline();
+                let asked = attempt::ask(asker, node, *key, patience, Arc::default(), None);
+                tokio::spawn(asked);
                 false
             }
         }
@@ -312,14 +364,32 @@ impl Remote {
         &self.leases
     }
 
-    /// Takes the lease of a block for some time, if no other client has it.
-    pub(crate) async fn take_lease(&self, key: &BlockKey, time: Duration) -> LeaseAnswer {
+    /// Takes the lease of a block for some time, if no other client has it. The node has answered just now that it does not
+    /// have the block, and those who ask for its lease are many: its answer is waited for, for `at_least` this time.
+    pub(crate) async fn take_lease(
+        &self,
+        key: &BlockKey,
+        time: Duration,
+        at_least: Duration,
+    ) -> LeaseAnswer {
         let Some(node) = self.taker(key) else {
             return LeaseAnswer::Unknown;
         };
         let name = self.asker.form.name(key);
-        let end = Instant::now() + self.asker.hedge.deadline();
-        match deadline::by(end, self.asker.engine.lease(node.id, &name, time)).await {
+        let begun = Instant::now();
+        let end = begun + self.asker.hedge.deadline().max(at_least);
+        let opens = node.opens();
+        let lease = self.asker.engine.lease(node.id, &name, time);
+        let answer = tokio::select! {
+            biased;
+            answer = deadline::by(end, lease) => answer,
+            () = opens => None,
+        };
+        if let Some(Ok(_)) = answer {
+            let took = begun.elapsed();
+            self.asker.hedge.record_patient(took, Instant::now());
+        }
+        match answer {
             Some(Ok(true)) => {
                 self.leases.taken.one();
                 LeaseAnswer::Taken(Lease::new(&self.asker, node.id, name))
@@ -329,9 +399,14 @@ impl Remote {
         }
     }
 
-    /// Writes a block to the engine in the background. The lease ends if the engine does not take the block.
+    /// Writes a block to the engine in the background, to the node that gave the lease. The lease ends if the engine does not
+    /// take the block.
     pub(crate) fn fill(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
-        let node = self.taker(&key);
+        // Others wait for the block there, even if its breaker has opened here since.
+        let node = match &lease {
+            Some(lease) => Some(self.node(lease.node())),
+            None => self.taker(&key),
+        };
         let permit = Arc::clone(&self.fills).try_acquire_owned();
         let (Some(node), Ok(permit)) = (node, permit) else {
             self.counts.dropped_fills.one();
@@ -391,7 +466,9 @@ impl Remote {
 
     /// Within what time a block is at its node, or dropped.
     fn fills_within(&self) -> Duration {
-        self.asker.settings.whole.saturating_mul(FILL_DEADLINES)
+        let usual = self.asker.settings.whole.saturating_mul(FILL_DEADLINES);
+        let waited_for = self.leases.times().map(|times| times.lease);
+        usual.max(waited_for.unwrap_or_default())
     }
 
     /// Waits until each block that is on its way to the engine is there, or counted as dropped.
@@ -484,13 +561,19 @@ impl<'a> Race<'a> {
         }
     }
 
-    fn ask(&mut self, node: &Arc<Node>, why: AskReason, permit: OwnedSemaphorePermit) {
+    fn ask(
+        &mut self,
+        node: &Arc<Node>,
+        why: AskReason,
+        patience: Duration,
+        permit: OwnedSemaphorePermit,
+    ) {
         node.asked(why);
         let started = Arc::new(Started::default());
         self.starts.push(Arc::clone(&started));
         let (asker, node, key) = (Arc::clone(self.asker), Arc::clone(node), self.key);
         self.attempts.push(Box::pin(async move {
-            let answer = attempt::ask(asker, node, key, started, Some(permit)).await;
+            let answer = attempt::ask(asker, node, key, patience, started, Some(permit)).await;
             (why, answer)
         }));
     }

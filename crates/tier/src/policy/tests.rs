@@ -197,8 +197,10 @@ async fn a_healthy_node_is_asked_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
-    let engine = Told::new(&[Does::Hangs, QUICK]);
+    let engine = Told::new(&[QUICK, QUICK]);
     let remote = before(&engine, &Settings::default());
+    get(&remote).await;
+    engine.now(0, Does::Hangs);
     let (found, took) = get(&remote).await;
     assert!(
         matches!(found, EngineAnswer::Hit(_)),
@@ -346,8 +348,10 @@ async fn an_answer_that_began_has_longer_and_is_not_hedged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
-    let engine = Told::new(&[Does::Hangs]);
+    let engine = Told::new(&[QUICK]);
     let remote = before(&engine, &Settings::default());
+    get(&remote).await;
+    engine.now(0, Does::Hangs);
     for _ in 0..3 {
         assert_eq!(get(&remote).await.1, ms(20));
     }
@@ -379,6 +383,51 @@ async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
         "the probe was answered"
     );
     assert!(matches!(get(&remote).await.0, EngineAnswer::Hit(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_of_a_busy_node_is_waited_for_and_then_late_ones() {
+    let busy = Does::HasNot(ms(600));
+    let engine = Told::new(&[busy]);
+    let remote = before(&engine, &Settings::default());
+    for _ in 0..10 {
+        let (found, took) = get(&remote).await;
+        assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
+        assert_eq!(took, ms(600));
+    }
+    assert_eq!(node(&remote, 0).breaker, BreakerState::Closed);
+    engine.now(0, QUICK);
+    for _ in 0..200 {
+        get(&remote).await;
+        sleep(ms(10)).await;
+    }
+    engine.now(0, Does::Hangs);
+    let (_, took) = get(&remote).await;
+    assert!(took <= ms(100), "it has been quick for a second: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_at_the_start_costs_one_wait_and_with_a_second_one_a_deadline() {
+    let engine = Told::new(&[Does::Hangs]);
+    let remote = Arc::new(before(&engine, &Settings::default()));
+    let reads = (0..8).map(|_| get(&remote));
+    for (found, took) in futures_util::future::join_all(reads).await {
+        assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+        assert_eq!(took, ms(1_000), "a third of --lease");
+    }
+    for _ in 0..10 {
+        assert_eq!(get(&remote).await.1, ms(0), "its breaker is open");
+    }
+    let engine = Told::new(&[Does::Hangs, QUICK]);
+    let remote = Arc::new(before(&engine, &Settings::default()));
+    let reads = (0..100).map(|_| get(&remote));
+    for (found, took) in futures_util::future::join_all(reads).await {
+        assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+        assert!(
+            took <= ms(30),
+            "a second one is asked, whatever the budget: {took:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

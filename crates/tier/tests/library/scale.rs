@@ -99,6 +99,7 @@ fn clients_with_leases_read_each_block_once_when_starts_are_spread() {
             nodes: 10,
             within: Duration::from_secs(1),
             leases,
+            copies: 1,
         })
     };
     let (with, without) = (start(true), start(false));
@@ -111,6 +112,23 @@ fn clients_with_leases_read_each_block_once_when_starts_are_spread() {
         format!("{again:?}"),
         "the same figures each time"
     );
+}
+
+#[test]
+fn clients_with_leases_read_each_block_once_when_all_start_in_the_same_instant() {
+    let start = |leases| {
+        storm::simulate(storm::Start {
+            clients: 500,
+            nodes: 10,
+            within: Duration::ZERO,
+            leases,
+            copies: 1,
+        })
+    };
+    let (with, without) = (start(true), start(false));
+    assert!((1.0..1.05).contains(&with.reads_per_block), "{with:?}");
+    assert!(without.reads_per_block > 100.0, "{without:?}");
+    assert_eq!(with.in_vain, 0.0, "{with:?}");
 }
 
 #[test]
@@ -160,6 +178,7 @@ fn the_page_has_a_place_for_each_table() {
         "busy",
         "growth",
         "storm",
+        "copies",
         "zones",
         "own-zone",
     ];

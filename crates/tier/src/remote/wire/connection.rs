@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::buffers::{Buffers, LEAST_READ, longest_reply};
 use super::frame::Frame;
@@ -44,6 +44,10 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// Time after which an attempt to connect is made anew where there is more time: a kernel whose queue of connections is full
+/// drops requests, and its clients repeat them after a second only.
+const CONNECTS_AGAIN: Duration = Duration::from_millis(100);
+
 /// How connections are made.
 pub(in crate::remote) struct Dialer<P> {
     protocol: P,
@@ -52,6 +56,8 @@ pub(in crate::remote) struct Dialer<P> {
     connect: Duration,
     /// Within what time TLS, the password and the first command are through.
     greet: Duration,
+    /// For how long a node that may be busy is waited for.
+    pub(super) longest_patience: Duration,
     /// The longest value that makes sense.
     longest: usize,
     buffers: Arc<Buffers>,
@@ -85,7 +91,9 @@ impl<P: Protocol> Dialer<P> {
             protocol,
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,
             connect: cache.connect,
-            greet: cache.whole,
+            // Requests that wait for the connection have deadlines of their own.
+            greet: cache.whole.max(cache.lease),
+            longest_patience: cache.lease,
             longest: longest_reply(cache.block.0),
             buffers: Arc::clone(buffers),
             is_opened_in_place: cache.engine_key.is_some(),
@@ -94,15 +102,26 @@ impl<P: Protocol> Dialer<P> {
 
     /// Makes a connection that is ready for commands.
     pub(in crate::remote) async fn dial(&self, to: &Address) -> Result<Connection<P>, RemoteError> {
+        self.dial_within(to, Duration::ZERO).await
+    }
+
+    /// Makes a connection, and tries for `patience` where that is longer than usual.
+    pub(super) async fn dial_within(
+        &self,
+        to: &Address,
+        patience: Duration,
+    ) -> Result<Connection<P>, RemoteError> {
         let refused = |error: io::Error| RemoteError::Connect(error.to_string());
         let late = || RemoteError::Connect("no answer in time".to_owned());
-        let tcp = timeout(
-            self.connect,
-            TcpStream::connect((to.host.as_str(), to.port)),
-        )
-        .await
-        .map_err(|_| late())?
-        .map_err(refused)?;
+        let end = Instant::now() + patience;
+        let tcp = loop {
+            let connect = TcpStream::connect((to.host.as_str(), to.port));
+            match timeout(self.connect.max(patience.min(CONNECTS_AGAIN)), connect).await {
+                Ok(tcp) => break tcp.map_err(refused)?,
+                Err(_) if Instant::now() < end => {}
+                Err(_) => return Err(late()),
+            }
+        };
         tcp.set_nodelay(true).map_err(refused)?;
         let greeted = async {
             let stream: Box<dyn Stream> = match &self.tls {

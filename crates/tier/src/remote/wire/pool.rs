@@ -4,9 +4,11 @@
 //! delaying the replies behind it, and a large value does not delay a small one.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use super::connection::{Connection, Protocol, SharedDialer};
 use crate::remote::{Address, RemoteError};
@@ -30,6 +32,9 @@ pub(in crate::remote) struct Pool<P: Protocol> {
     /// Whether one is being made: one at a time, so that a node that comes back is not met by all
     /// at once, and one that hangs has no queue of them.
     dialing: AtomicBool,
+    /// When a connection was requested first.
+    first_dial: OnceLock<Instant>,
+    has_connected: AtomicBool,
     /// How often making one failed, and why it did last.
     failed: watch::Sender<(u64, Option<RemoteError>)>,
 }
@@ -50,6 +55,8 @@ impl<P: Protocol> Pool<P> {
             waiting: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             dialing: AtomicBool::new(false),
+            first_dial: OnceLock::new(),
+            has_connected: AtomicBool::new(false),
             failed: watch::Sender::new((0, None)),
         }
     }
@@ -100,8 +107,13 @@ impl<P: Protocol> Pool<P> {
             let guard = Dialing(&pool.dialing);
             let mut last = None;
             while pool.waiting.load(Ordering::Acquire) > 0 {
-                match pool.dialer.dial(&pool.address).await {
+                match pool
+                    .dialer
+                    .dial_within(&pool.address, pool.patience())
+                    .await
+                {
                     Ok(connection) => {
+                        pool.has_connected.store(true, Ordering::Relaxed);
                         pool.open.fetch_add(1, Ordering::AcqRel);
                         pool.put_in(connection);
                         // Lets waiting calls run before another connection is made for them.
@@ -125,6 +137,16 @@ impl<P: Protocol> Pool<P> {
                 pool.dial();
             }
         });
+    }
+
+    /// Returns how long to wait for the first connection, as many clients may have started in the same instant.
+    fn patience(&self) -> Duration {
+        if self.has_connected.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let first = *self.first_dial.get_or_init(|| now);
+        (first + self.dialer.longest_patience).saturating_duration_since(now)
     }
 
     fn put_in(&self, connection: Connection<P>) {
