@@ -297,6 +297,7 @@ struct task_state {
 	struct insert insert; /* that is being booked */
 	struct range range;   /* of the read that is being counted */
 	u32 known, same;      /* what is known of the range, and whether the call is that of the read before */
+	u32 kind, padding_of_kind;
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;

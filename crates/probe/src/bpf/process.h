@@ -112,7 +112,7 @@ int BPF_PROG(on_exit)
 	if (!in_scope(task))
 		return 0;
 	state = state_of(trusted);
-	if (state && ((state->pending.mapping && flush_first(state)) || is_due(trusted, task, state)))
+	if (state && ((state->pending.mapping && flush_first(state)) || is_due(state)))
 		settle_and(ctx, state, EXIT);
 	__sync_fetch_and_add(&leaving, 1);
 	if (!state)

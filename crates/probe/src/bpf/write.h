@@ -28,7 +28,7 @@ ONCE int count_write(struct write *write)
 	last_page = (write->end - 1) >> config.page_shift;
 	pages = last_page >= write->first_page ? last_page - write->first_page + 1 : 0;
 	if (!book_write_in_slot(task, inode, write->requests, pages, write->end - write->pos)) {
-		ledger = ledger_of(task, inode, 0, &key);
+		ledger = ledger_of(inode, 0, &key);
 		ADD(ledger, write_requests, write->requests);
 		ADD(ledger, write_bytes, write->end - write->pos);
 		ADD(ledger, write_pages, pages);
@@ -140,9 +140,8 @@ static __always_inline int btrfs_write_event(struct file *file, struct pt_regs *
 /* Marks the row of a file that the current task writes to: the write is not counted. */
 static __always_inline void mark_rangeless_write(struct inode *inode)
 {
-	CURRENT(trusted, task);
 	struct row_key key;
-	struct ledger *ledger = ledger_of(task, inode, 0, &key);
+	struct ledger *ledger = ledger_of(inode, 0, &key);
 
 	ADD(ledger, rangeless_writes, 1);
 }
@@ -193,7 +192,7 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 	if (!mapping || !in_scope(task))
 		return 0;
 	mapping = PLAIN(address_space, mapping);
-	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	ledger = ledger_of(READ(mapping, host), 0, &key);
 	ADD(ledger, dirtied_pages, folio_pages(PLAIN(folio, folio)));
 	return finish(ctx);
 }
