@@ -614,19 +614,11 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	state->ahead_pos = ~0ULL;
 }
 
-SEC("raw_tp/page_cache_sync_ra")
-int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long count)
+/* Attached to page_cache_sync_ra, and with a cookie to page_cache_async_ra. */
+SEC("raw_tp")
+int BPF_PROG(on_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra, unsigned long count)
 {
-	announce_range(inode, index, count, true);
-	return finish(ctx);
-}
-
-SEC("raw_tp/page_cache_async_ra")
-int BPF_PROG(on_async_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long count)
-{
-	announce_range(inode, index, count, false);
+	announce_range(inode, index, count, !bpf_get_attach_cookie(ctx));
 	return finish(ctx);
 }
 
