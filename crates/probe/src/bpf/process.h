@@ -120,7 +120,8 @@ int BPF_PROG(on_exit)
 	if (state && ((state->pending.mapping && flush_first(state)) || is_due(state)))
 		settle_and(ctx, state, EXIT);
 	__sync_fetch_and_add(&leaving, 1);
-	if (config.scope == SCOPE_TREE)
+	/* no fork is seen of the kernel's own workers */
+	if (config.scope == SCOPE_TREE && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
 		__sync_fetch_and_sub(&alive, 1);
 	if (!state)
 		return 0;
