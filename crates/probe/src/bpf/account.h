@@ -369,37 +369,49 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	return true;
 }
 
+/*
+ * The slot of a file and the current process, which is theirs or may be taken; NULL: they have none, and book on their row.
+ * The CPU is busy until close_slot().
+ */
+static __always_inline struct slot *open_slot(struct cpu *cpu, struct task_struct *task, struct inode *inode)
+{
+	u64 hash = slot_hash(task, inode);
+	struct slot *slot = slot_at(cpu, hash);
+	struct subject subject = { (u64)inode, 0 };
+	bool mine = is_slot_of(slot, task, inode);
+
+	if (!mine && !may_take_slot(slot, hash))
+		return NULL;
+	cpu->busy = 1;
+	barrier();
+	if (mine || take_slot(slot, &subject)) {
+		slot->candidate = 0;
+		return slot;
+	}
+	cpu->busy = 0;
+	return NULL;
+}
+
+static __always_inline void close_slot(struct cpu *cpu)
+{
+	barrier();
+	cpu->busy = 0;
+}
+
 /* Books a write on the slot of its file and process, without atomics; false: there is none. */
 static __always_inline bool book_write_in_slot(struct task_struct *task, struct inode *inode, u64 requests, u64 pages,
 					       u64 bytes)
 {
 	struct cpu *cpu = this_cpu();
-	u64 hash = slot_hash(task, inode);
 	struct slot *slot;
-	bool mine;
 
-	if (config.detail == DETAIL_TOTALS || !cpu || cpu->busy)
+	if (config.detail == DETAIL_TOTALS || !cpu || cpu->busy || !(slot = open_slot(cpu, task, inode)))
 		return false;
-	slot = slot_at(cpu, hash);
-	mine = is_slot_of(slot, task, inode);
-	if (!mine && !may_take_slot(slot, hash))
-		return false;
-	cpu->busy = 1;
-	barrier();
-	if (!mine) {
-		struct subject subject = { (u64)inode, 0 };
-
-		mine = take_slot(slot, &subject);
-	}
-	if (mine) {
-		slot->write_requests += requests;
-		slot->write_pages += pages;
-		slot->write_bytes += bytes;
-		slot->candidate = 0;
-	}
-	barrier();
-	cpu->busy = 0;
-	return mine;
+	slot->write_requests += requests;
+	slot->write_pages += pages;
+	slot->write_bytes += bytes;
+	close_slot(cpu);
+	return true;
 }
 
 /* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
@@ -408,6 +420,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 {
 	struct cpu *cpu = this_cpu();
 	struct inode *inode = READ(mapping, host);
+	struct slot *slot;
 
 	if (!cpu)
 		return;
@@ -434,35 +447,17 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		}
 		return;
 	}
-	if (!cpu->busy) {
-		u64 hash = slot_hash(task, inode);
-		struct slot *slot = slot_at(cpu, hash);
-		bool mine = is_slot_of(slot, task, inode);
-
-		if (!mine && !may_take_slot(slot, hash))
-			goto apart;
-		cpu->busy = 1;
-		barrier();
-		if (!mine) {
-			struct subject subject = { (u64)inode, 0 };
-
-			mine = take_slot(slot, &subject);
-		}
-		if (mine) {
-			slot->requests += tally->requests;
-			slot->pages += tally->pages;
-			slot->bytes += tally->bytes;
-			slot->hits += hits_of(tally);
-			slot->misses += tally->misses;
-			slot->ahead += tally->ahead;
-			slot->used += tally->used;
-			slot->candidate = 0;
-		}
-		barrier();
-		cpu->busy = 0;
+	if (!cpu->busy && (slot = open_slot(cpu, task, inode))) {
+		slot->requests += tally->requests;
+		slot->pages += tally->pages;
+		slot->bytes += tally->bytes;
+		slot->hits += hits_of(tally);
+		slot->misses += tally->misses;
+		slot->ahead += tally->ahead;
+		slot->used += tally->used;
+		close_slot(cpu);
 		return;
 	}
-apart:
 	book_read_apart((u64)mapping, tally);
 }
 

@@ -73,7 +73,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	same = same_call(&state->write, m, serial, nr, state->epoch);
 	struct target target = { m, nr };
 
-	len = write_length(&target);
+	len = nr == NR_pwrite || nr == NR_write ? plain_write_length(task, regs, m) : write_length(&target);
 	if (len) {
 		if (same)
 			return 0; /* counted as a whole with its first event */
@@ -96,7 +96,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	set_call(&state->write, m, serial, nr, state->epoch);
 	state->write_pos = event_pos;
 	state->write_end = end;
-	settle_write(state);
+	/* without a call where all has moved, as mostly */
+	if (state->write_result.open && task->ioac.wchar - state->write_result.account < state->write_result.bytes)
+		settle_write(state);
 	if (len) {
 		state->write_result.call = state->write;
 		open_result(&state->write_result, inode, task->ioac.wchar);
