@@ -604,6 +604,10 @@ fn configure(
                 let outside = if options.outside { most } else { 1 };
                 maps.outside.set_max_entries(outside)
             })
+            .and_then(|()| match tree {
+                true => maps.idle_tasks.set_max_entries(1),
+                false => Ok(()),
+            })
             .and_then(|()| match options.has_times() {
                 true => Ok(()),
                 false => maps.timings.set_max_entries(1),
@@ -621,6 +625,7 @@ fn configure(
             &mut maps.processes,
             &mut maps.timings,
             &mut maps.gone,
+            &mut maps.idle_tasks,
         ]
         .into_iter()
         .try_for_each(|map| map.set_max_entries(1))

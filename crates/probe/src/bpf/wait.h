@@ -566,19 +566,19 @@ int BPF_PROG(on_throttle)
 	return 0;
 }
 
-/* Books the times of a task that a walk has reached. */
-static __always_inline void settle_times(struct task_struct *task)
+/* Books the times of a task that a walk has reached; false: they are not measured. */
+static __always_inline bool settle_times(struct task_struct *task)
 {
 	u64 self = (u64)task, now;
 	struct timing *timing;
 	u32 entry;
 
 	if (!config.times)
-		return;
+		return false;
 	entry = entry_of(&self);
 	timing = bpf_map_lookup_elem(&timings, &entry);
 	if (!timing)
-		return;
+		return false;
 	now = bpf_ktime_get_ns();
 	if (!timing->off)
 		divide(&self, timing, now);
@@ -597,6 +597,7 @@ static __always_inline void settle_times(struct task_struct *task)
 	note_life(timing, now);
 	book_waits(&self, timing);
 	book_rest(&self, timing);
+	return true;
 }
 
 #endif
