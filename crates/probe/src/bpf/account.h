@@ -65,26 +65,42 @@ static __always_inline long make_row(bool other, const struct row_key *key, cons
 		       bpf_map_update_elem(&rows, key, ledger, BPF_NOEXIST);
 }
 
-/* Makes the row of that side if there is room for it, and there is none. */
+/* A row without counts, and the key of the row that user space made for events that find the table full. */
+static const struct {
+	struct ledger ledger;
+	struct row_key overflow;
+} blank;
+
+/* Makes the row of that side if there is room for it, and there is none. The key is on the stack, as that of a map has to be. */
+static __always_inline void make_empty_row(bool other, const struct row_key *key)
+{
+	int failed = make_row(other, key, &blank.ledger); /* before 6.4 only the lower half of what is returned is set */
+
+	if (failed && failed != -EEXIST)
+		__sync_fetch_and_add(&lost.rows, 1);
+}
+
+#if BY_HELPER
+static __always_inline void add_row(bool other, const struct row_key *key)
+{
+	make_empty_row(other, key);
+}
+#else
 ONCE int add_row(u32 other, const struct row_key *of)
 {
-	static const struct ledger empty;
 	struct row_key key;
-	int failed; /* before 6.4 only the lower half of what is returned is set */
 
 	if (!of)
 		return 0;
-	key = *of; /* a map's key has to be on the stack */
-	failed = make_row(other, &key, &empty);
-	if (failed && failed != -EEXIST)
-		__sync_fetch_and_add(&lost.rows, 1);
+	key = *of;
+	make_empty_row(other, &key);
 	return 0;
 }
+#endif
 
 /* The row of that side, which has most likely to be made. */
 static __always_inline struct ledger *new_row_on(bool other, struct row_key *key)
 {
-	static const struct row_key overflow;
 	struct ledger *row;
 
 	add_row(other, key);
@@ -92,7 +108,7 @@ static __always_inline struct ledger *new_row_on(bool other, struct row_key *key
 	if (row)
 		return row;
 	/* The table is full. User space made this row at the start, so that sums stay whole. */
-	return find_row(other, &overflow);
+	return find_row(other, &blank.overflow);
 }
 
 /* The row of that side; makes it where there is none. */
