@@ -6,6 +6,9 @@ use cachewise_model::{Counter, Reason};
 use crate::back_end::BackEnd;
 use crate::options::Options;
 
+/// A tracepoint whose program learns from a cookie which of its two it is at. It is younger than cookies are.
+pub(crate) const ASYNC_READAHEAD: &str = "page_cache_async_ra";
+
 /// Programs that a kernel may do without, and what is not counted then.
 pub(crate) struct Group {
     pub(crate) name: &'static str,
@@ -211,8 +214,8 @@ pub(crate) const GROUPS: [Group; 11] = [
             Means::new(
                 BackEnd::Tracepoints,
                 &[
-                    ("on_sync_readahead", "page_cache_sync_ra"),
-                    ("on_async_readahead", "page_cache_async_ra"),
+                    ("on_readahead", "page_cache_sync_ra"),
+                    ("on_readahead", ASYNC_READAHEAD),
                 ],
             ),
             Means::new(

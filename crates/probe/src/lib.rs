@@ -53,6 +53,7 @@
 pub mod accesses;
 mod back_end;
 pub mod bare;
+mod cast;
 pub mod census;
 mod error;
 mod groups;

@@ -1,23 +1,27 @@
 //! Loading and attaching the programs. All are tried at once; where the kernel lacks or refuses some,
 //! those are left out group by group, and what they would have counted is known to be missing.
 
+mod walk;
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, ProgramInput, libbpf_sys};
+use libbpf_rs::{
+    AsRawLibbpf, Link, MapCore, MapFlags, ProgramInput, ProgramMut, RawTracepointOpts, libbpf_sys,
+};
 
 use crate::accesses::{EVERY_BLOCK, THRESHOLD};
 use crate::back_end::BackEnd;
+use crate::cast::ledger_with_cast;
 use crate::error::Error;
-use crate::groups::{GROUPS, Group, Means, needless_groups};
+use crate::groups::{ASYNC_READAHEAD, GROUPS, Group, Means, needless_groups};
 use crate::kernel_types::KernelTypes;
 use crate::loading::{Storage, quietly};
 use crate::offer::Offer;
 use crate::options::{Detail, Options, Scope};
 use crate::record::file_key;
-use crate::skeleton::{
-    LEDGER, LEDGER_BY_HELPER, LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types,
-};
+use crate::skeleton::{LEDGER_BY_HELPER, LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types};
 use crate::snapshot::FileId;
 
 /// Run by user space or by other programs, not attached to anything.
@@ -42,9 +46,9 @@ const SERVICES: [&str; 7] = [
 ];
 
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
-/// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
-/// the maps to make before.
-const BESIDE: [&str; 29] = [
+/// the others' maps: verifying takes most of a start. A little more than half of that, as the first thread
+/// makes the maps.
+const BESIDE: [&str; 32] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -74,6 +78,9 @@ const BESIDE: [&str; 29] = [
     "on_wake",
     "on_throttle",
     "on_sys_enter",
+    "on_delete",
+    "settle_over",
+    "name_waiting",
 ];
 
 /// Programs for which an object is opened.
@@ -83,6 +90,8 @@ enum Share {
     /// All but those [`BESIDE`].
     Most,
     Beside,
+    /// The walk over all tasks alone.
+    Walk,
 }
 
 impl Share {
@@ -91,9 +100,14 @@ impl Share {
             Share::All => true,
             Share::Most => !BESIDE.contains(&program),
             Share::Beside => BESIDE.contains(&program),
+            Share::Walk => program == WALK,
         }
     }
 }
+
+/// The walk over all tasks. Of a tree that is followed from its start it is loaded when it is needed: mostly all tasks have
+/// ended by then, and have settled their accounts.
+const WALK: &str = "walk";
 
 /// The way that is taken to have what a group tells.
 #[derive(Clone, Copy)]
@@ -133,6 +147,10 @@ pub(crate) struct Programs {
     links: Vec<(Option<&'static str>, Link)>,
     most: Loaded,
     beside: Option<Loaded>,
+    /// With [`WALK`] where the others are without it.
+    late: Option<Loaded>,
+    /// With which they were loaded.
+    options: Options,
     /// The back-end of each group.
     pub(crate) chosen: Vec<Chosen>,
     /// Groups that this kernel did without.
@@ -215,32 +233,40 @@ impl Programs {
             .collect();
         let open = |share| Opened::new(options, kernel, &chosen, share);
         let two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+        let all = || Ok((open(Share::All)?.load()?, None));
         let (most, beside) = if two {
-            let mut most = open(Share::Most)?;
-            let maps = most.prepare()?;
             std::thread::scope(|scope| {
-                let load_beside = || {
+                let (give, take) = mpsc::channel::<Vec<OwnedFd>>();
+                let load_beside = move || {
                     let mut beside = open(Share::Beside)?;
+                    // There are none if the other thread has failed.
+                    let Ok(maps) = take.recv() else {
+                        return Ok(None);
+                    };
                     beside.share(&maps)?;
-                    beside.load()
+                    beside.load().map(Some)
                 };
-                // One after the other where no thread can be had: it takes longer.
                 let Ok(beside) = cachewise_sys::start_thread_in(scope, "load", load_beside) else {
-                    return Ok((most.load()?, Some(load_beside()?)));
+                    return all();
                 };
+                let mut most = open(Share::Most)?;
+                // It fails only if the other thread has: its error is what `join` returns.
+                _ = give.send(most.prepare()?);
                 let most = most.load();
                 match beside.join() {
-                    Ok(beside) => Ok((most?, Some(beside?))),
+                    Ok(beside) => Ok((most?, beside?)),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             })?
         } else {
-            (open(Share::All)?.load()?, None)
+            all()?
         };
         let mut programs = Programs {
             links: Vec::new(),
             most,
             beside,
+            late: None,
+            options: options.clone(),
             chosen,
             missing,
             writes_seen,
@@ -382,7 +408,7 @@ impl Programs {
             for target in chosen.means.targets(&name) {
                 let attached = match chosen.means.back_end {
                     BackEnd::Tracepoints | BackEnd::SysExit => {
-                        program.attach_raw_tracepoint(target)
+                        attach_raw_tracepoint(&program, target)
                     }
                     // The hook is part of the program.
                     BackEnd::Fentry | BackEnd::Kprobes | BackEnd::Procfs => program.attach(),
@@ -414,7 +440,7 @@ impl Programs {
 
     /// Events that the kernel left out because a program of ours was running on that CPU.
     pub(crate) fn skipped(&self) -> u64 {
-        [Some(&self.most), self.beside.as_ref()]
+        [Some(&self.most), self.beside.as_ref(), self.late.as_ref()]
             .into_iter()
             .flatten()
             .flat_map(|loaded| loaded.skeleton.object().progs())
@@ -431,6 +457,17 @@ impl Programs {
     pub(crate) fn skeleton_mut(&mut self) -> &mut LedgerSkel<'static> {
         &mut self.most.skeleton
     }
+}
+
+fn attach_raw_tracepoint(program: &ProgramMut<'_>, target: &str) -> libbpf_rs::Result<Link> {
+    if target != ASYNC_READAHEAD {
+        return program.attach_raw_tracepoint(target);
+    }
+    let told = RawTracepointOpts {
+        cookie: 1,
+        ..RawTracepointOpts::default()
+    };
+    program.attach_raw_tracepoint_with_opts(target, told)
 }
 
 fn is_at_return(program: &str) -> bool {
@@ -457,10 +494,9 @@ impl Opened {
         // early return the locals are dropped in reverse order, the skeleton first.
         let place = unsafe { storage.get() };
         let mut builder = LedgerSkelBuilder {
-            data: match kernel.has_name("bpf_rdonly_cast") {
-                true => LEDGER,
-                false => LEDGER_BY_HELPER,
-            },
+            data: kernel
+                .rdonly_cast()
+                .map_or(LEDGER_BY_HELPER, ledger_with_cast),
             ..LedgerSkelBuilder::default()
         };
         let types = kernel.give_to(builder.object_builder_mut())?;
@@ -538,7 +574,12 @@ fn configure(
             });
         let idle = match name.as_str() {
             "on_fork" => !tree,
-            "walk" | "meet_owner" => !tree && !rows,
+            WALK => match options.scope {
+                Scope::Children => share != Share::Walk,
+                Scope::Process(_) => false,
+                Scope::System => !rows,
+            },
+            "meet_owner" => !tree && !rows,
             "flush" | "look_again" | "name_waiting" | "on_group_reclaim" | "on_direct_reclaim"
             | "on_reclaim_end" => !rows,
             "on_switch" | "on_wake" | "on_throttle" => !options.has_times(),
@@ -563,6 +604,10 @@ fn configure(
                 let outside = if options.outside { most } else { 1 };
                 maps.outside.set_max_entries(outside)
             })
+            .and_then(|()| match tree {
+                true => maps.idle_tasks.set_max_entries(1),
+                false => Ok(()),
+            })
             .and_then(|()| match options.has_times() {
                 true => Ok(()),
                 false => maps.timings.set_max_entries(1),
@@ -580,6 +625,7 @@ fn configure(
             &mut maps.processes,
             &mut maps.timings,
             &mut maps.gone,
+            &mut maps.idle_tasks,
         ]
         .into_iter()
         .try_for_each(|map| map.set_max_entries(1))

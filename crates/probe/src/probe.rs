@@ -1,13 +1,12 @@
 //! The attached probe.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
 use std::mem::{offset_of, size_of};
 use std::time::Duration;
 
 use cachewise_model::{Counter, Ledger, Measured, Missing, Reason};
 use cachewise_units::Pages;
-use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 
 use crate::accesses::Accesses;
 use crate::back_end::BackEnd;
@@ -107,16 +106,16 @@ impl Probe {
         };
         if options.scope == Scope::System && options.detail == Detail::Rows {
             // Accounts of tasks start here: work before it must not count when they first have a row.
-            probe.walk(0)?;
+            probe.programs.walk(0)?;
         }
         if let Scope::Process(pid) = options.scope {
             if !cachewise_kstat::Kernel::new().process_exists(pid) {
                 return Err(Error::NoProcess(pid));
             }
-            probe.walk(pid)?;
+            probe.programs.walk(pid)?;
             for pid in &options.also {
                 // One that has ended since has nothing to count.
-                probe.walk(*pid)?;
+                probe.programs.walk(*pid)?;
             }
         }
         Ok(probe)
@@ -317,7 +316,9 @@ impl Probe {
     fn rows(&mut self) -> Result<Snapshot, Error> {
         self.wait_for_leaving();
         // Rows were read before: a process that has ended by now has all of its requests in them.
-        self.walk(0)?;
+        if self.programs.has_tasks() {
+            self.programs.walk(0)?;
+        }
         let mut processes: Vec<ProcessInfo> = Vec::new();
         each(&self.programs.skeleton().maps.processes, |key, value| {
             processes.push(record::process(key, value)?);
@@ -476,29 +477,6 @@ impl Probe {
         while self.has_times && leaving() && tries.next().is_some() {
             std::thread::sleep(Duration::from_micros(100));
         }
-    }
-
-    /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.
-    fn walk(&mut self, root: u32) -> Result<(), Error> {
-        let map_error = |source: libbpf_rs::Error| Error::Map {
-            operation: "walk over the tasks",
-            source: source.into(),
-        };
-        let skeleton = self.programs.skeleton_mut();
-        if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
-            bss.walk_root = root;
-        }
-        let link = skeleton
-            .progs
-            .walk
-            .attach_iter_with_opts(IterOpts::None)
-            .map_err(map_error)?;
-        let mut output = Vec::new();
-        Iter::new(&link)
-            .map_err(map_error)?
-            .read_to_end(&mut output)
-            .map_err(|error| map_error(libbpf_rs::Error::from(error)))?;
-        Ok(())
     }
 
     /// Has each CPU book what it holds back; returns how many never came to it.

@@ -65,20 +65,50 @@ static __always_inline long make_row(bool other, const struct row_key *key, cons
 		       bpf_map_update_elem(&rows, key, ledger, BPF_NOEXIST);
 }
 
-/* The row of that side, which has most likely to be made. */
-static __noinline struct ledger *new_row_on(bool other, struct row_key *key)
+/* A row without counts, and the key of the row that user space made for events that find the table full. */
+static const struct {
+	struct ledger ledger;
+	struct row_key overflow;
+} blank;
+
+/* Makes the row of that side if there is room for it, and there is none. The key is on the stack, as that of a map has to be. */
+static __always_inline void make_empty_row(bool other, const struct row_key *key)
 {
-	static const struct ledger empty;
-	static const struct row_key overflow;
+	int failed = make_row(other, key, &blank.ledger); /* before 6.4 only the lower half of what is returned is set */
+
+	if (failed && failed != -EEXIST)
+		__sync_fetch_and_add(&lost.rows, 1);
+}
+
+#if BY_HELPER
+static __always_inline void add_row(bool other, const struct row_key *key)
+{
+	make_empty_row(other, key);
+}
+#else
+ONCE int add_row(u32 other, const struct row_key *of)
+{
+	struct row_key key;
+
+	if (!of)
+		return 0;
+	key = *of;
+	make_empty_row(other, &key);
+	return 0;
+}
+#endif
+
+/* The row of that side, which has most likely to be made. */
+static __always_inline struct ledger *new_row_on(bool other, struct row_key *key)
+{
 	struct ledger *row;
 
-	make_row(other, key, &empty);
+	add_row(other, key);
 	row = find_row(other, key);
 	if (row)
 		return row;
 	/* The table is full. User space made this row at the start, so that sums stay whole. */
-	__sync_fetch_and_add(&lost.rows, 1);
-	return find_row(other, &overflow);
+	return find_row(other, &blank.overflow);
 }
 
 /* The row of that side; makes it where there is none. */
@@ -92,16 +122,45 @@ static __always_inline struct ledger *row_of(struct row_key *key)
 	return row_on(on_other_side(), key);
 }
 
-/* The ledger for what `task` does to `inode`; NULL: not to be counted. */
-static __always_inline struct ledger *ledger_of(struct task_struct *task, struct inode *inode,
-						u64 just_added, struct row_key *key)
+/* The key of what the current task does to a file; false: it is not to be counted. */
+static __always_inline bool identify_row(struct inode *inode, struct row_key *key)
 {
+	CURRENT(trusted, task);
+
 	file_of(inode, &key->file);
 	if (!is_wanted(&key->file))
+		return false;
+	if (config.detail == DETAIL_ROWS)
+		process_of(task, &key->process);
+	return true;
+}
+
+#if BY_HELPER
+static __always_inline bool key_of(struct inode *inode, struct row_key *key)
+{
+	return identify_row(inode, key);
+}
+#else
+ONCE int key_at(u64 *address, struct row_key *key)
+{
+	return address && key && identify_row(PLAIN(inode, (void *)*address), key);
+}
+
+static __always_inline bool key_of(struct inode *inode, struct row_key *key)
+{
+	u64 address = (u64)inode;
+
+	return key_at(&address, key);
+}
+#endif
+
+/* The ledger for what the current task does to `inode`; NULL: not to be counted. */
+static __always_inline struct ledger *ledger_of(struct inode *inode, u64 just_added, struct row_key *key)
+{
+	if (!key_of(inode, key))
 		return NULL;
 	if (config.detail == DETAIL_TOTALS)
 		return cpu_total();
-	process_of(task, &key->process);
 	bool other = on_other_side();
 	struct ledger *row = find_row(other, key);
 
@@ -128,16 +187,11 @@ static __always_inline struct ledger *ledger_of_key(struct row_key *key)
  */
 ONCE int mark_rangeless_read(struct task_state *state)
 {
-	CURRENT(trusted, task);
 	struct ledger *ledger;
 	struct row_key key = {};
 
-	if (!state)
+	if (!state || !key_of(PLAIN(inode, (void *)state->event_inode), &key))
 		return 0;
-	file_of(PLAIN(inode, (void *)state->event_inode), &key.file);
-	if (!is_wanted(&key.file))
-		return 0;
-	process_of(task, &key.process);
 	ledger = ledger_of_key(&key);
 	ADD(ledger, rangeless_reads, 1);
 	return 0;
@@ -187,10 +241,8 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	empty_slot(slot);
 	slot->mapping = 0;
 	inode = PLAIN(inode, (void *)subject->inode);
-	file_of(inode, &slot->key.file);
-	if (!is_wanted(&slot->key.file))
+	if (!key_of(inode, &slot->key))
 		return 0;
-	process_of(task, &slot->key.process);
 	meet_row();
 	want_name(subject, &slot->key.file);
 	slot->mapping = (u64)READ(inode, i_mapping);
@@ -230,22 +282,17 @@ static __always_inline bool make_row_of_read(bool other, const struct row_key *k
 /* As below, on the row itself. In a function of its own, whose memory is not taken together with that of the others. */
 static __noinline int book_read_apart(u64 address, const struct tally *tally)
 {
-	CURRENT(trusted, task);
 	struct address_space *mapping = PLAIN(address_space, (void *)address);
 	struct ledger *ledger;
 	struct row_key key;
 
-	if (!tally)
-		return 0;
-	file_of(READ(mapping, host), &key.file);
-	if (!is_wanted(&key.file))
+	if (!tally || !key_of(READ(mapping, host), &key))
 		return 0;
 	if (config.detail == DETAIL_TOTALS) {
 		ledger = cpu_total();
 	} else {
 		bool other = on_other_side();
 
-		process_of(task, &key.process);
 		ledger = find_row(other, &key);
 		if (!ledger) {
 			struct subject subject = { (u64)READ(mapping, host), 0 };
@@ -338,37 +385,49 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	return true;
 }
 
+/*
+ * The slot of a file and the current process, which is theirs or may be taken; NULL: they have none, and book on their row.
+ * The CPU is busy until close_slot().
+ */
+static __always_inline struct slot *open_slot(struct cpu *cpu, struct task_struct *task, struct inode *inode)
+{
+	u64 hash = slot_hash(task, inode);
+	struct slot *slot = slot_at(cpu, hash);
+	struct subject subject = { (u64)inode, 0 };
+	bool mine = is_slot_of(slot, task, inode);
+
+	if (!mine && !may_take_slot(slot, hash))
+		return NULL;
+	cpu->busy = 1;
+	barrier();
+	if (mine || take_slot(slot, &subject)) {
+		slot->candidate = 0;
+		return slot;
+	}
+	cpu->busy = 0;
+	return NULL;
+}
+
+static __always_inline void close_slot(struct cpu *cpu)
+{
+	barrier();
+	cpu->busy = 0;
+}
+
 /* Books a write on the slot of its file and process, without atomics; false: there is none. */
 static __always_inline bool book_write_in_slot(struct task_struct *task, struct inode *inode, u64 requests, u64 pages,
 					       u64 bytes)
 {
 	struct cpu *cpu = this_cpu();
-	u64 hash = slot_hash(task, inode);
 	struct slot *slot;
-	bool mine;
 
-	if (config.detail == DETAIL_TOTALS || !cpu || cpu->busy)
+	if (config.detail == DETAIL_TOTALS || !cpu || cpu->busy || !(slot = open_slot(cpu, task, inode)))
 		return false;
-	slot = slot_at(cpu, hash);
-	mine = is_slot_of(slot, task, inode);
-	if (!mine && !may_take_slot(slot, hash))
-		return false;
-	cpu->busy = 1;
-	barrier();
-	if (!mine) {
-		struct subject subject = { (u64)inode, 0 };
-
-		mine = take_slot(slot, &subject);
-	}
-	if (mine) {
-		slot->write_requests += requests;
-		slot->write_pages += pages;
-		slot->write_bytes += bytes;
-		slot->candidate = 0;
-	}
-	barrier();
-	cpu->busy = 0;
-	return mine;
+	slot->write_requests += requests;
+	slot->write_pages += pages;
+	slot->write_bytes += bytes;
+	close_slot(cpu);
+	return true;
 }
 
 /* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
@@ -377,6 +436,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 {
 	struct cpu *cpu = this_cpu();
 	struct inode *inode = READ(mapping, host);
+	struct slot *slot;
 
 	if (!cpu)
 		return;
@@ -403,35 +463,17 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		}
 		return;
 	}
-	if (!cpu->busy) {
-		u64 hash = slot_hash(task, inode);
-		struct slot *slot = slot_at(cpu, hash);
-		bool mine = is_slot_of(slot, task, inode);
-
-		if (!mine && !may_take_slot(slot, hash))
-			goto apart;
-		cpu->busy = 1;
-		barrier();
-		if (!mine) {
-			struct subject subject = { (u64)inode, 0 };
-
-			mine = take_slot(slot, &subject);
-		}
-		if (mine) {
-			slot->requests += tally->requests;
-			slot->pages += tally->pages;
-			slot->bytes += tally->bytes;
-			slot->hits += hits_of(tally);
-			slot->misses += tally->misses;
-			slot->ahead += tally->ahead;
-			slot->used += tally->used;
-			slot->candidate = 0;
-		}
-		barrier();
-		cpu->busy = 0;
+	if (!cpu->busy && (slot = open_slot(cpu, task, inode))) {
+		slot->requests += tally->requests;
+		slot->pages += tally->pages;
+		slot->bytes += tally->bytes;
+		slot->hits += hits_of(tally);
+		slot->misses += tally->misses;
+		slot->ahead += tally->ahead;
+		slot->used += tally->used;
+		close_slot(cpu);
 		return;
 	}
-apart:
 	book_read_apart((u64)mapping, tally);
 }
 

@@ -98,25 +98,39 @@ static __always_inline struct again *find_again(struct task_state *state, const 
 }
 
 /* As ahead_range, for a call that may not have reached the pages that it finds. */
-struct use {
+struct finding {
 	struct ahead_range range;
 	struct call call;
+};
+
+/* The context of a loop, apart from what it changes: a function that is looked at once may overwrite all that it is given. */
+struct finding_walk {
+	struct finding *finding;
 	struct task_state *state;
 };
 
-static long use_step(u32 i, void *context)
+SHARED int use_chunk(struct finding *finding, struct task_state *state, u32 i)
 {
 	CURRENT(trusted, task);
-	struct use *use = context;
-	u64 lo = chunk_start(use->range.lo, i), bits;
 	struct again *again;
+	u64 lo, bits;
 
-	if (lo > use->range.hi)
+	if (!finding || !state)
 		return 1;
-	bits = ahead_take_chunk(&use->range, lo);
-	if (bits && (again = again_of(use->state, &use->call, lo >> CHUNK_SHIFT, task->pid, (u32)task->start_time)))
+	lo = chunk_start(finding->range.lo, i);
+	if (lo > finding->range.hi)
+		return 1;
+	bits = ahead_take_chunk(&finding->range, lo);
+	if (bits && (again = again_of(state, &finding->call, lo >> CHUNK_SHIFT, task->pid, (u32)task->start_time)))
 		again->used |= bits;
 	return 0;
+}
+
+static long use_step(u32 i, void *context)
+{
+	struct finding_walk *walk = context;
+
+	return !!use_chunk(walk->finding, walk->state, i);
 }
 
 /* A request for one page, and not a chunk of a larger one. */
@@ -131,7 +145,7 @@ ONCE u64 ahead_use(struct task_state *state)
 	CURRENT(trusted, task);
 	struct address_space *mapping;
 	struct read *read;
-	struct use use = {};
+	struct finding use = {};
 
 	if (!state)
 		return 0;
@@ -147,8 +161,9 @@ ONCE u64 ahead_use(struct task_state *state)
 	if (!read->call.mapping || is_one_page(read) || !is_numbered(task, state, read->call.nr))
 		return ahead_take_range(&use.range);
 	use.call = read->call;
-	use.state = state;
-	bpf_loop(1 << 14, use_step, &use, 0); /* a read returns 2 GiB at most */
+	struct finding_walk walk = { &use, state };
+
+	bpf_loop(1 << 14, use_step, &walk, 0); /* a read returns 2 GiB at most */
 	return use.range.taken;
 }
 
@@ -159,18 +174,24 @@ struct come {
 	u32 task, started; /* of the call; or the request's address */
 	u32 cancelled;	   /* they were not inserted after all */
 	u32 padding;
+};
+
+struct come_walk {
+	struct come *come;
 	struct task_state *state; /* NULL: of an io_uring request */
 };
 
-static long come_step(u32 i, void *context)
+SHARED int come_chunk(struct come *come, struct task_state *state, u32 i)
 {
-	struct come *come = context;
-	u64 lo = chunk_start(come->lo, i), bits;
 	struct again *again;
+	u64 lo, bits;
 
+	if (!come)
+		return 1;
+	lo = chunk_start(come->lo, i);
 	if (lo > come->hi)
 		return 1;
-	again = again_of(come->state, &come->call, lo >> CHUNK_SHIFT, come->task, come->started);
+	again = again_of(state, &come->call, lo >> CHUNK_SHIFT, come->task, come->started);
 	if (!again)
 		return 0;
 	bits = chunk_bits(lo, come->hi);
@@ -183,6 +204,21 @@ static long come_step(u32 i, void *context)
 	again->used &= ~bits;
 	again->missed |= bits;
 	return 0;
+}
+
+static long come_step(u32 i, void *context)
+{
+	struct come_walk *walk = context;
+
+	return !!come_chunk(walk->come, walk->state, i);
+}
+
+/* Walks the chunks of pages that a folio has. */
+static __always_inline void walk_come(struct come *come, struct task_state *state)
+{
+	struct come_walk walk = { come, state };
+
+	bpf_loop(FOLIO_CHUNKS, come_step, &walk, 0);
 }
 
 /*
@@ -202,10 +238,9 @@ ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 	set_call(&come.call, state->pending.mapping, task->ioac.syscr, nr, state->epoch);
 	come.task = task->pid;
 	come.started = (u32)task->start_time;
-	come.state = state;
 	come.lo = lo;
 	come.hi = hi;
-	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	walk_come(&come, state);
 	if (come.used | come.again) {
 		key = state->pending_key;
 		ledger = ledger_of_key(&key);
@@ -224,13 +259,12 @@ ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
 	if (!state)
 		return 0;
 	come.call = state->pending;
-	come.state = state;
 	come.task = task->pid;
 	come.started = (u32)task->start_time;
 	come.lo = lo;
 	come.hi = hi;
 	come.cancelled = 1;
-	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	walk_come(&come, state);
 	return 0;
 }
 
@@ -250,7 +284,7 @@ ONCE u64 come_for_flight(u64 id, struct flight *flight, u64 lo, u64 hi, bool cam
 	come.lo = lo;
 	come.hi = hi;
 	come.cancelled = !came;
-	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	walk_come(&come, NULL);
 	return come.again;
 }
 

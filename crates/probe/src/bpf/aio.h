@@ -86,12 +86,13 @@ struct aio_writes {
 	u64 found;
 };
 
-static long aio_write_step(u32 i, void *context)
+SHARED int look_at_write(struct aio_writes *writes, u32 i)
 {
 	CURRENT(trusted, task);
-	struct aio_writes *writes = context;
 	u16 opcode;
 
+	if (!writes)
+		return 1;
 	if (bpf_probe_read_user(&writes->address, sizeof(writes->address),
 				(void *)(writes->array + i * sizeof(writes->address))) ||
 	    bpf_probe_read_user(&writes->operation, sizeof(writes->operation),
@@ -100,7 +101,12 @@ static long aio_write_step(u32 i, void *context)
 	opcode = writes->operation.opcode;
 	if (opcode == IOCB_CMD_PWRITE || opcode == IOCB_CMD_PWRITEV)
 		writes->found |= reads_or_writes(file_of_fd(task, writes->operation.fd), writes->mapping);
-	return writes->found;
+	return !!writes->found;
+}
+
+static long aio_write_step(u32 i, void *context)
+{
+	return !!look_at_write(context, i);
 }
 
 /* Does the task write to the target by copy_file_range, splice, sendfile or libaio? */

@@ -84,7 +84,7 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 	if (state) {
 		/* before the bytes of this one are added */
 		if (context) {
-			if ((state->pending.mapping && flush_first(state)) || is_due(trusted, task, state))
+			if ((state->pending.mapping && flush_first(state)) || is_due(state))
 				settle_and(context, state, DIRECT_BEGIN);
 		} else {
 			if (state->pending.mapping)
@@ -93,7 +93,7 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 		}
 		state->direct_serial = task->ioac.syscr + 1;
 	}
-	if (!ledger_of(task, READ(file, f_mapping, host), 0, &request.key))
+	if (!ledger_of(READ(file, f_mapping, host), 0, &request.key))
 		return 0;
 	if (config.stacks && state)
 		request.stack = stack_of_direct(state);
@@ -178,7 +178,7 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 			bpf_probe_read_user(&pos, sizeof(pos), (void *)at);
 		epoch = pos >> 9;
 	}
-	ledger = ledger_of(task, inode, 0, &key);
+	ledger = ledger_of(inode, 0, &key);
 	serial = write ? task->ioac.syscw : task->ioac.syscr;
 	again = same_call(&state->bio, (u64)inode, serial, nr, epoch);
 	set_call(&state->bio, (u64)inode, serial, nr, epoch);
@@ -221,7 +221,7 @@ static __always_inline int bio_event(struct bio *raw_bio)
 		inode = READ(file, f_mapping, host);
 		if (!S_ISBLK(READ(inode, i_mode)))
 			return 0; /* a file: iomap tells */
-		ledger = ledger_of(task, inode, 0, &key);
+		ledger = ledger_of(inode, 0, &key);
 		serial = write ? task->ioac.syscw : task->ioac.syscr;
 		again = same_call(&state->bio, (u64)inode, serial, nr, 0);
 		set_call(&state->bio, (u64)inode, serial, nr, 0);

@@ -21,7 +21,7 @@ static __always_inline struct task_state *fault_event(struct address_space *raw_
 		fetch_ends(state, moment_of(task, syscall_nr(task, (void *)bpf_task_pt_regs(trusted))), 0);
 	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
 		struct row_key key;
-		struct ledger *ledger = ledger_of(task, READ(mapping, host), 0, &key);
+		struct ledger *ledger = ledger_of(READ(mapping, host), 0, &key);
 
 		state->fault_mapping = (u64)mapping;
 		state->fault_serial = serial;

@@ -22,14 +22,17 @@ static __always_inline void fetch_begins(struct task_state *state, u64 moment)
 }
 
 /* The pages are there, or the task gives up its CPU; `now` is 0 where the time has not been read. */
-static __always_inline void fetch_ends(struct task_state *state, u64 moment, u64 now)
+SHARED int fetch_ends(struct task_state *state, u64 moment, u64 now)
 {
-	u64 since = state->fetch_since;
 	struct cpu *cpu;
 	u32 zero = 0;
+	u64 since;
 
-	if (!config.times || (!since && !state->fetch_resumes))
-		return;
+	if (!config.times || !state)
+		return 0;
+	since = state->fetch_since;
+	if (!since && !state->fetch_resumes)
+		return 0;
 	if (!since) {
 		cpu = bpf_map_lookup_elem(&cpus, &zero);
 		since = cpu ? cpu->entered : 0;
@@ -38,6 +41,7 @@ static __always_inline void fetch_ends(struct task_state *state, u64 moment, u64
 		state->fetch_cpu += (now ?: bpf_ktime_get_ns()) - since;
 	state->fetch_since = 0;
 	state->fetch_resumes = 0;
+	return 0;
 }
 
 /* The task waits for pages that its call or fault will use. */

@@ -27,17 +27,15 @@ static __always_inline u32 volume_of(struct super_block *super)
 }
 
 /* btrfs gives each subvolume a device of its own, which stat(2) shows and s_dev does not. */
-static __noinline int file_of(struct inode *inode, struct file_id *id)
+static __always_inline void identify_file(struct inode *inode, struct file_id *id)
 {
-	if (!id)
-		return 0;
 	id->inode = 0;
 	id->generation = 0;
 	id->volume = 0;
 	id->padding = 0;
 	if (S_ISBLK(READ(inode, i_mode))) {
 		id->dev = READ(inode, i_rdev);
-		return 0;
+		return;
 	}
 	id->inode = READ(inode, i_ino);
 	id->generation = READ(inode, i_generation);
@@ -49,7 +47,29 @@ static __noinline int file_of(struct inode *inode, struct file_id *id)
 
 		id->dev = PEEK2(b, root, anon_dev);
 	}
+}
+
+#if BY_HELPER
+static __noinline int file_of(struct inode *inode, struct file_id *id)
+{
+	if (id)
+		identify_file(inode, id);
 	return 0;
 }
+#else
+ONCE int file_at(u64 *address, struct file_id *id)
+{
+	if (address && id)
+		identify_file(PLAIN(inode, (void *)*address), id);
+	return 0;
+}
+
+static __always_inline int file_of(struct inode *inode, struct file_id *id)
+{
+	u64 address = (u64)inode;
+
+	return file_at(&address, id);
+}
+#endif
 
 #endif

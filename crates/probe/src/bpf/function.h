@@ -286,7 +286,7 @@ static __always_inline int device_ends(s64 result)
 		result = state->device_bytes;
 	if (!inode || result <= 0)
 		return 0;
-	ledger = ledger_of(task, PLAIN(inode, (void *)inode), 0, &key);
+	ledger = ledger_of(PLAIN(inode, (void *)inode), 0, &key);
 	count_direct(ledger, state->device_write, 1, result);
 	if (config.stacks)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, result);

@@ -151,7 +151,7 @@ ONCE int book_insert(struct task_state *state)
 		kind = CALL_PREFETCH;
 	mapping = PLAIN(address_space, (void *)m);
 	inode = READ(mapping, host);
-	ledger = ledger_of(task, inode, pages, &key);
+	ledger = ledger_of(inode, pages, &key);
 	if (!ledger)
 		return 0;
 	back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
@@ -276,7 +276,7 @@ static __always_inline int insert_event(struct folio *raw_folio, void *context)
 	if (folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
 	/* settle the read before its pages are forgotten; it can be known by its inserts alone */
-	if (is_due(trusted, task, state))
+	if (is_due(state))
 		settle_and(context, state, INSERT);
 	insert = &state->insert;
 	insert->target.mapping = m;
@@ -351,7 +351,7 @@ ONCE int cancel_insert(struct task_state *state)
 	    (!(call_kind(nr) & CALL_PREFETCH) || (nr == NR_madvise ? ARG3(regs) : ARG4(regs)) != ADVICE_WILLNEED))
 		return 0;
 	pages = state->event_hi - state->event_lo + 1;
-	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	ledger = ledger_of(READ(mapping, host), 0, &key);
 	if (fault)
 		ADD(ledger, fault_readahead_pages, -pages);
 	else
@@ -378,7 +378,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		return 0;
 	state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
-	if (state && is_due(trusted, task, state))
+	if (state && is_due(state))
 		settle_and(ctx, state, DELETE);
 	/* a page that no read has filled, such as one with the edge of a hole, can also be reclaimed in the middle of a read */
 	if (!(task->flags & (PF_KSWAPD | PF_MEMALLOC)) &&

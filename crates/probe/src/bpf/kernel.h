@@ -94,6 +94,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 /* task_struct.flags */
 #define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x4000 /* since 6.4; io_uring's workers have it too */
 #define PF_MEMALLOC 0x00000800
 #define PF_KSWAPD 0x00020000
 #define PF_KTHREAD 0x00200000

@@ -6,26 +6,16 @@
 #ifndef CACHEWISE_LANDING_H
 #define CACHEWISE_LANDING_H
 
+#define REFUSALS                                                                                   \
+	(1ULL << EPERM | 1ULL << ENXIO | 1ULL << EBADF | 1ULL << EACCES | 1ULL << EISDIR | 1ULL << EINVAL | \
+	 1ULL << ETXTBSY | 1ULL << EFBIG | 1ULL << ESPIPE | 1ULL << EROFS)
+
 /* Does the result say that the request did not reach its file, or that it was cancelled? */
-static __always_inline bool is_refusal(s64 result)
+SHARED int is_refusal(s64 result)
 {
-	switch (-result) {
-	case EPERM:
-	case ENXIO:
-	case EBADF:
-	case EACCES:
-	case EISDIR:
-	case EINVAL:
-	case ETXTBSY:
-	case EFBIG:
-	case ESPIPE:
-	case EROFS:
-	case EOPNOTSUPP:
-	case ENOBUFS:
-	case ECANCELED:
-		return true;
-	}
-	return false;
+	u64 error = -result;
+
+	return (error < 64 && REFUSALS >> error & 1) || error == EOPNOTSUPP || error == ENOBUFS || error == ECANCELED;
 }
 
 /* The byte behind the last one that the request has moved. */
@@ -38,13 +28,17 @@ static __always_inline u64 position_of(u64 id)
 }
 
 /* Bytes that a read from `pos` on requested, of which it moved `moved`; the file's end cuts them off. */
-static __always_inline u64 asked_by(struct flight *flight, u64 id, u64 pos, u64 moved)
+SHARED u64 asked_by(struct flight *flight, u64 id, u64 pos, u64 moved)
 {
 	struct io_kiocb *req = PLAIN(io_kiocb, (void *)id);
-	struct address_space *mapping = PLAIN(address_space, (void *)flight->mapping);
 	struct io_rw *rw = (void *)&req->cmd;
-	u64 bytes = flight->length, size;
+	struct address_space *mapping;
+	u64 bytes, size;
 
+	if (!flight)
+		return 0;
+	mapping = PLAIN(address_space, (void *)flight->mapping);
+	bytes = flight->length;
 	if (flight->splice)
 		return flight->bytes > moved ? flight->bytes : moved;
 	if (pos == flight->pos && moved <= flight->bytes && !flight->selects)

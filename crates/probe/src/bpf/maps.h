@@ -297,6 +297,7 @@ struct task_state {
 	struct insert insert; /* that is being booked */
 	struct range range;   /* of the read that is being counted */
 	u32 known, same;      /* what is known of the range, and whether the call is that of the read before */
+	u32 kind, padding_of_kind;
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;
@@ -467,10 +468,15 @@ struct {
  * the verifier. (As BTF tracepoints their arguments would have types, and at each step from a pointer that
  * it trusts the verifier searches the kernel's type information by name: most of a second for these
  * programs.) The cast costs nothing at run time; a read through a bad pointer gives 0.
+ *
+ * The function is called as a helper with a number that no helper has; user space makes it the call of the kernel's function
+ * (`cast.rs`). With a declaration of the function libbpf would look for it itself, and read all of the kernel's types for
+ * that.
  */
-extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
+#define RDONLY_CAST 0x7ca50000
+static void *(*const rdonly_cast)(const void *object, __u32 btf_id) = (void *)RDONLY_CAST;
 #define PLAIN(type, pointer)                                                                       \
-	((struct type *)(BY_HELPER ? (void *)(pointer) : bpf_rdonly_cast(pointer, kernel_types.type)))
+	((struct type *)(BY_HELPER ? (void *)(pointer) : rdonly_cast(pointer, kernel_types.type)))
 
 /* A word of kernel memory; 0: there is none at that address. */
 #if BY_HELPER

@@ -50,7 +50,7 @@ static __always_inline u64 chunk_bits(u64 lo, u64 hi)
 
 	if (pages > hi - lo + 1)
 		pages = hi - lo + 1;
-	return (pages == CHUNK_PAGES ? ~0ULL : (1ULL << (pages & 63)) - 1) << offset;
+	return ~0ULL >> ((CHUNK_PAGES - pages) & (CHUNK_PAGES - 1)) << offset;
 }
 
 struct ahead_range {

@@ -84,6 +84,9 @@ settled:
 	return 0;
 }
 
+/* Followed tasks that have been made and have not ended, or ended out of scope. */
+u32 alive = 0;
+
 SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_child)
 {
@@ -92,9 +95,11 @@ int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_ch
 
 	u32 of_child = READ(child, tgid), of_parent = READ(parent, tgid);
 
-	if (of_child == of_parent)
-		return 0; /* a thread: its group's bit is its own */
-	follow(of_child, is_followed(of_parent) || (config.children && of_parent == owner.tgid));
+	/* of a thread its group's bit is its own */
+	if (of_child != of_parent)
+		follow(of_child, is_followed(of_parent) || (config.children && of_parent == owner.tgid));
+	if (is_followed(of_child))
+		__sync_fetch_and_add(&alive, 1);
 	return 0;
 }
 
@@ -112,9 +117,12 @@ int BPF_PROG(on_exit)
 	if (!in_scope(task))
 		return 0;
 	state = state_of(trusted);
-	if (state && ((state->pending.mapping && flush_first(state)) || is_due(trusted, task, state)))
+	if (state && ((state->pending.mapping && flush_first(state)) || is_due(state)))
 		settle_and(ctx, state, EXIT);
 	__sync_fetch_and_add(&leaving, 1);
+	/* no fork is seen of the kernel's own workers */
+	if (config.scope == SCOPE_TREE && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
+		__sync_fetch_and_sub(&alive, 1);
 	if (!state)
 		return 0;
 	check_ended(state->call_mapping);

@@ -221,11 +221,16 @@ ONCE int copies_beyond(u64 eof)
 	return pos + ARG5(regs) > eof;
 }
 
-/* Are requests of the task over that are not booked as they ended? */
-static __always_inline bool is_due(struct task_struct *trusted, struct task_struct *task, struct task_state *state)
+/* Are requests of the current task over that are not booked as they ended? */
+SHARED int is_due(struct task_state *state)
 {
-	struct result *read = &state->read_result, *write = &state->write_result;
+	CURRENT(trusted, task);
+	struct result *read, *write;
 
+	if (!state)
+		return 0;
+	read = &state->read_result;
+	write = &state->write_result;
 	if (state->pending.mapping && pending_is_over(trusted, task, state))
 		return true;
 	if (read->open && task->ioac.syscr != read->call.serial && task->ioac.rchar - read->account < read->bytes)
@@ -278,15 +283,18 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 	struct read *read;
 	u64 m = (u64)mapping, serial, shift = config.page_shift;
 	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
-	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
-	bool worker = task->flags & PF_IO_WORKER;
-	volatile u32 *known, *same; /* in memory the verifier forgets them, and looks at what follows once */
+	u32 nr = syscall_nr(task, regs), requests = 1;
+	volatile u32 *known, *same, *number, *kind; /* in memory the verifier forgets them, and looks at what follows once */
 
 	if (!state)
 		return 0;
-	if (!settles && is_due(trusted, task, state))
+	if (!settles && is_due(state))
 		return 1;
 	fetch_ends(state, moment_of(task, nr), 0);
+	number = &state->insert.target.nr;
+	kind = &state->kind;
+	*number = nr;
+	*kind = call_kind(nr);
 	if (in_uring(state, nr)) {
 		set_event(state, m, index, last);
 		if (flight_event(state))
@@ -302,30 +310,29 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 	serial = read_serial(task, state, regs, nr);
 	*same = same_call(&state->read, m, serial, nr, state->epoch);
 	state->insert.target.mapping = m;
-	state->insert.target.nr = nr;
 	end = last_requested(&state->insert.target, state, last);
 	if (end > last_page(inode))
 		end = last_page(inode);
-	if (nr == NR_splice && *same) {
+	if (*number == NR_splice && *same) {
 		/* splice(2) leaves the count of reads as it is: its position has to tell them apart */
-		read_range(nr, range);
+		read_range(*number, range);
 		*same = range->pos == state->read_pos;
 	}
-	if (*same && last == state->read_last && index > state->read_index && !(kind & CALL_CHUNKED)) {
+	if (*same && last == state->read_last && index > state->read_index && !(*kind & CALL_CHUNKED)) {
 		/* the next batch of a request that was counted */
 		state->read_index = index;
 		goto commit;
 	}
-	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch)) {
+	if (state->pending.mapping && !same_call(&state->pending, m, serial, *number, state->epoch)) {
 		if (!settles)
 			return flush_first(state);
 		pending_flush(state);
 	}
-	if (nr == NR_io_uring_enter || worker) {
+	if (*number == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
 		/* submitted before the probe came */
-		if (worker || (*same && last == state->read_last))
+		if (task->flags & PF_IO_WORKER || (*same && last == state->read_last))
 			goto done;
-	} else if (nr == NR_io_submit) {
+	} else if (*number == NR_io_submit) {
 		/* the end is that of the last folio */
 		if (least_folio_order(mapping))
 			read->rangeless = 1;
@@ -343,18 +350,18 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		range->pos = state->pending_pos;
 		range->len = state->pending_length;
 	} else {
-		*known = read_range(nr, range);
+		*known = read_range(*number, range);
 		if (range->mapping && range->mapping != m)
 			*known = KNOWN_NOTHING;
 	}
 	pos = range->pos;
 	len = range->len;
-	if (kind & CALL_SPLICE) {
+	if (*kind & CALL_SPLICE) {
 		/* a file that the call makes longer has another end at each chunk */
-		if (nr == NR_copy_file_range && is_output(&state->insert.target) && copies_beyond(eof))
+		if (*number == NR_copy_file_range && is_output(&state->insert.target) && copies_beyond(eof))
 			read->rangeless = 1;
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
-		if (kind & CALL_CHUNKED && *same && *known && state->read_pos == pos) {
+		if (*kind & CALL_CHUNKED && *same && *known && state->read_pos == pos) {
 			start = state->read_end + 1;
 			requests = 0;
 		} else if (*known && pos >> shift < start) {
@@ -373,7 +380,7 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		}
 	} else {
 		if (!*known && !*same && state->ahead_hi == last && state->ahead_start < start &&
-		    same_call(&state->ahead, m, serial, nr, state->epoch))
+		    same_call(&state->ahead, m, serial, *number, state->epoch))
 			start = state->ahead_start; /* the first batch had no event */
 		if (*known) {
 			if (pos >> shift < start)
@@ -384,7 +391,7 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 			if (*known == KNOWN_RANGE && bytes)
 				asked = ((pos + bytes - 1) >> shift) - (pos >> shift) + 1;
 		}
-		if (*known == KNOWN_NOTHING && nr != NR_none && nr != NR_io_uring_enter) {
+		if (*known == KNOWN_NOTHING && *number != NR_none && *number != NR_io_uring_enter) {
 			/* the kernel's own read for some other call, a program's head in execve: how
 			 * many bytes of the page it wants is not known */
 		} else if (!bytes && end >= start) {
@@ -404,8 +411,8 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		if (settles && state->write_result.open)
 			settle_write(state); /* sendfile(2) raises the account of writes too */
 		/* the others are in none of the task's accounts */
-		if (*known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
-			set_call(&state->read_result.call, m, serial, nr, state->epoch);
+		if (*known && *kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
+			set_call(&state->read_result.call, m, serial, *number, state->epoch);
 			open_result(&state->read_result, inode, task->ioac.rchar);
 			if (state->pending.mapping == m)
 				state->read_result.left = state->pending_left;
@@ -428,7 +435,7 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 		state->read_pages += end - start + 1;
 	}
 done:
-	set_call(&state->read, m, serial, nr, state->epoch);
+	set_call(&state->read, m, serial, *number, state->epoch);
 	state->read_index = index;
 	state->read_last = last;
 	state->read_end = end;
@@ -607,19 +614,11 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	state->ahead_pos = ~0ULL;
 }
 
-SEC("raw_tp/page_cache_sync_ra")
-int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long count)
+/* Attached to page_cache_sync_ra, and with a cookie to page_cache_async_ra. */
+SEC("raw_tp")
+int BPF_PROG(on_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra, unsigned long count)
 {
-	announce_range(inode, index, count, true);
-	return finish(ctx);
-}
-
-SEC("raw_tp/page_cache_async_ra")
-int BPF_PROG(on_async_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long count)
-{
-	announce_range(inode, index, count, false);
+	announce_range(inode, index, count, !bpf_get_attach_cookie(ctx));
 	return finish(ctx);
 }
 

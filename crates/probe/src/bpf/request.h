@@ -164,6 +164,16 @@ static __always_inline bool same_call(const struct call *a, u64 mapping, u64 ser
 	return a->mapping == mapping && a->serial == serial && a->nr == nr && a->epoch == epoch;
 }
 
+/* As write_length, of write(2) and pwrite(2) without a call: these are the most frequent. */
+static __always_inline u64 plain_write_length(struct task_struct *task, struct pt_regs *regs, u64 mapping)
+{
+	u64 len = ARG3(regs);
+
+	if (!reads_or_writes(file_of_fd(task, ARG1(regs)), mapping))
+		return 0;
+	return len < MAX_RW_COUNT ? len : MAX_RW_COUNT;
+}
+
 /* The length that the write-class call asks for, if it writes to the target; 0: unknown. */
 ONCE u64 write_length(struct target *target)
 {

@@ -14,17 +14,20 @@ struct reach_walk {
 	struct task_state *state; /* NULL: of an io_uring request */
 };
 
-static long reach_step(u32 i, void *context)
+SHARED int reach_chunk(struct reach *reach, struct task_state *state, u32 i)
 {
-	struct reach_walk *walk = context;
-	struct reach *reach = walk->reach;
-	u64 lo = chunk_start(reach->start, i), bits, beyond = 0;
-	struct ahead_range range = { reach->call.mapping, reach->inode_number };
+	struct ahead_range range = {};
+	u64 lo, bits, beyond = 0;
 	struct again *again;
 
+	if (!reach)
+		return 1;
+	lo = chunk_start(reach->start, i);
 	if (lo > reach->end)
 		return 1;
-	again = find_again(walk->state, &reach->call, lo >> CHUNK_SHIFT, reach->task, reach->started);
+	range.mapping = reach->call.mapping;
+	range.inode_number = reach->inode_number;
+	again = find_again(state, &reach->call, lo >> CHUNK_SHIFT, reach->task, reach->started);
 	if (!again)
 		return 0;
 	bits = chunk_bits(lo, reach->end);
@@ -45,6 +48,13 @@ static long reach_step(u32 i, void *context)
 	else
 		reach->gone += count_bits(beyond);
 	return 0;
+}
+
+static long reach_step(u32 i, void *context)
+{
+	struct reach_walk *walk = context;
+
+	return !!reach_chunk(walk->reach, walk->state, i);
 }
 
 /* Walks the chunks of the task's state->reach. */

@@ -32,7 +32,6 @@ static __always_inline void book_written(struct ledger *ledger, struct flight *f
  */
 ONCE int reach_flight(u64 id, u64 mapping, u64 last)
 {
-	CURRENT(trusted, task);
 	struct flight *flight = bpf_map_lookup_elem(&flights, &id);
 	struct address_space *of = PLAIN(address_space, (void *)mapping);
 	struct io_kiocb *req = PLAIN(io_kiocb, (void *)id);
@@ -58,7 +57,7 @@ ONCE int reach_flight(u64 id, u64 mapping, u64 last)
 		end = (last + 1) << config.page_shift;
 	if (end > size)
 		end = size;
-	if (end <= pos || !(ledger = ledger_of(task, inode, 0, &key)))
+	if (end <= pos || !(ledger = ledger_of(inode, 0, &key)))
 		return 0;
 	flight->key = key;
 	flight->mapping = mapping;
@@ -209,7 +208,7 @@ ONCE int flight_write(struct task_state *state)
 	if (!flight || !flight->write || flight->mapping)
 		return flight && flight->write;
 	/* on overlayfs the inode below is known only now */
-	ledger = ledger_of(task, inode, 0, &key);
+	ledger = ledger_of(inode, 0, &key);
 	if (!ledger || !flight->length)
 		return 1;
 	flight->key = key;
@@ -236,7 +235,6 @@ static __always_inline bool is_where_it_was(struct flight *flight, u64 id)
 /* Books inserted pages on the request of io_uring that they came for; 0: there is none. */
 ONCE int flight_insert(struct task_state *state)
 {
-	CURRENT(trusted, task);
 	struct address_space *mapping;
 	struct found_flight *at;
 	struct insert *insert;
@@ -256,12 +254,12 @@ ONCE int flight_insert(struct task_state *state)
 		if (!find_insert(state, insert->target.mapping)) {
 			if (find_in_group(state, insert->target.mapping, ANY_PAGE, true) == FOUND_NONE)
 				return 0;
-			ledger = ledger_of(task, inode, insert->pages, &key);
+			ledger = ledger_of(inode, insert->pages, &key);
 			ADD(ledger, write_new_pages, insert->pages);
 			return 1;
 		}
 	}
-	ledger = ledger_of(task, inode, insert->pages, &key);
+	ledger = ledger_of(inode, insert->pages, &key);
 	if (!ledger)
 		return 1;
 	id = at->id;
@@ -305,7 +303,6 @@ ONCE int flight_insert(struct task_state *state)
 /* The file system gave pages event_lo..=event_hi back unread; 0: they had not come for a request of io_uring. */
 ONCE int flight_cancel(struct task_state *state)
 {
-	CURRENT(trusted, task);
 	struct address_space *of;
 	struct found_flight *at;
 	struct flight *flight;
@@ -335,7 +332,7 @@ ONCE int flight_cancel(struct task_state *state)
 		__sync_fetch_and_add(&flight->misses, -inside);
 	}
 	ahead_take(of, lo, hi);
-	ledger = ledger_of(task, READ(of, host), 0, &key);
+	ledger = ledger_of(READ(of, host), 0, &key);
 	ADD(ledger, read_missed_pages, -inside);
 	if (config.stacks && inside)
 		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, -inside);

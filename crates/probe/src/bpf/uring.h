@@ -87,7 +87,6 @@ static __always_inline void enter_flight(struct flight *flight, u64 id)
 /* Books state->submitted, as far as its range is known, on the row of its file. */
 ONCE int book_submitted(struct task_state *state)
 {
-	CURRENT(trusted, task);
 	struct inode *inode;
 	struct flight *flight;
 	struct ahead_range range = {};
@@ -99,7 +98,7 @@ ONCE int book_submitted(struct task_state *state)
 		return 0;
 	inode = PLAIN(inode, (void *)state->event_inode);
 	flight = &state->submitted;
-	ledger = ledger_of(task, inode, 0, &key);
+	ledger = ledger_of(inode, 0, &key);
 	if (!ledger)
 		return 0;
 	flight->key = key;

@@ -69,6 +69,7 @@ static __always_inline u32 waiting_call(u32 nr)
 
 /* A wait that begins. */
 struct wait {
+	u32 nr, kind, call, padding_of_call; /* the system call of the task */
 	u64 mapping; /* of the file that it is for; 0: none, or not known */
 	u32 cause;
 	u32 uninterruptible;
@@ -113,13 +114,20 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 {
 	CURRENT(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), call = waiting_call(nr), throttled = 0;
 	bool device = in_iowait(task);
 	u64 self = (u64)task, serial;
 	struct file *file = NULL;
+	u32 throttled = 0;
 
 	if (!wait)
 		return TIME_waited_other_seconds;
+
+	/* in memory the verifier forgets them, and looks at what follows once */
+	volatile u32 *nr = &wait->nr, *kind = &wait->kind, *call = &wait->call;
+
+	*nr = syscall_nr(task, regs);
+	*kind = call_kind(*nr);
+	*call = waiting_call(*nr);
 	if (state) {
 		throttled = state->throttled;
 		state->throttled = 0;
@@ -130,48 +138,48 @@ ONCE u32 find_wait(struct task_state *state, struct wait *wait)
 		return TIME_waited_throttle_seconds;
 	if (state && state->fault_mapping && in_fault(state, task, state->fault_mapping)) {
 		wait->mapping = state->fault_mapping;
-		return state->back_at == moment_of(task, nr) ? TIME_waited_refault_seconds : TIME_waited_fault_seconds;
+		return state->back_at == moment_of(task, *nr) ? TIME_waited_refault_seconds : TIME_waited_fault_seconds;
 	}
 	if (task->flags & PF_IO_WORKER) {
 		if (!device)
 			return TIME_waited_other_seconds;
-		return wait_of_read(state, task, wait, task->ioac.syscr, nr);
+		return wait_of_read(state, task, wait, task->ioac.syscr, *nr);
 	}
-	if (nr == NR_none)
+	if (*nr == NR_none)
 		return device ? TIME_waited_swap_seconds : TIME_waited_other_seconds;
 	/* mostly: a read waits for pages that it has inserted, whatever its descriptor is */
-	if (device && kind & CALL_READ && state && state->pending_miss && state->pending.nr == nr &&
+	if (device && *kind & CALL_READ && state && state->pending_miss && state->pending.nr == *nr &&
 	    state->pending.mapping && state->pending.serial == task->ioac.syscr)
-		return wait_of_read(state, task, wait, task->ioac.syscr, nr);
-	if (kind & (CALL_READ | CALL_SPLICE | CALL_WRITE))
-		file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
-	else if (call == TIME_waited_sync_seconds && nr != NR_sync && nr != NR_msync)
+		return wait_of_read(state, task, wait, task->ioac.syscr, *nr);
+	if (*kind & (CALL_READ | CALL_SPLICE | CALL_WRITE))
+		file = file_of_fd(task, *nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
+	else if (*call == TIME_waited_sync_seconds && *nr != NR_sync && *nr != NR_msync)
 		file = file_of_fd(task, ARG1(regs));
 	if (file && !is_stacked(file))
 		wait->mapping = (u64)READ(file, f_mapping);
-	if (call == TIME_waited_sync_seconds)
-		return call;
+	if (*call == TIME_waited_sync_seconds)
+		return *call;
 	if (file && wait->uninterruptible && READ(file, f_flags) & O_DIRECT && device)
 		return TIME_waited_direct_seconds;
-	if (kind & CALL_WRITE && wait->uninterruptible && file && READ(file, f_flags) & O_DSYNC)
+	if (*kind & CALL_WRITE && wait->uninterruptible && file && READ(file, f_flags) & O_DSYNC)
 		return TIME_waited_sync_seconds;
 	if (device) {
-		if (call == TIME_waited_async_seconds)
-			return call;
-		serial = state ? read_serial(task, state, regs, nr) : 0;
-		if (kind & (CALL_READ | CALL_SPLICE) ||
-		    (state && state->pending.mapping && state->pending.nr == nr && state->pending.serial == serial))
-			return wait_of_read(state, task, wait, serial, nr);
-		if (kind & (CALL_WRITE | CALL_ALLOCATE))
+		if (*call == TIME_waited_async_seconds)
+			return *call;
+		serial = state ? read_serial(task, state, regs, *nr) : 0;
+		if (*kind & (CALL_READ | CALL_SPLICE) ||
+		    (state && state->pending.mapping && state->pending.nr == *nr && state->pending.serial == serial))
+			return wait_of_read(state, task, wait, serial, *nr);
+		if (*kind & (CALL_WRITE | CALL_ALLOCATE))
 			return TIME_waited_filesystem_seconds;
 		/* else for the journal, or for the writeback of pages that it removes */
-		return wait->has_read || !may_change_files(regs, nr) ? TIME_waited_metadata_seconds :
+		return wait->has_read || !may_change_files(regs, *nr) ? TIME_waited_metadata_seconds :
 								       TIME_waited_filesystem_seconds;
 	}
-	if (wait->uninterruptible && (!call || kind & (CALL_READ | CALL_SPLICE | CALL_WRITE)))
+	if (wait->uninterruptible && (!*call || *kind & (CALL_READ | CALL_SPLICE | CALL_WRITE)))
 		return TIME_waited_filesystem_seconds;
 	wait->mapping = 0;
-	return call ?: TIME_waited_other_seconds;
+	return *call ?: TIME_waited_other_seconds;
 }
 
 /* Books the times first..end of those that a task has spent since it was last booked: on the row of its file, or of none. */
@@ -257,8 +265,14 @@ static __always_inline void spend(struct timing *timing, u32 cause, u64 time)
  * Divides the latest time off the CPU between its cause and the run queue. The kernel charges a task for its CPU from the
  * moment that it picks it: microseconds before the event by which the probe sees that. They are no waiting.
  */
-static __always_inline void divide(struct task_struct *task, struct timing *timing, u64 now)
+SHARED int divide(u64 *address, struct timing *timing, u64 now)
 {
+	struct task_struct *task;
+
+	if (!address || !timing)
+		return 0;
+	task = PLAIN(task_struct, (void *)*address);
+
 	u64 delays = READ(task, sched_info.run_delay), cpu = READ(task, se.sum_exec_runtime);
 	u64 queued = delays - __sync_lock_test_and_set(&timing->queued, delays);
 	u64 charged = cpu - __sync_lock_test_and_set(&timing->charged, cpu);
@@ -285,6 +299,7 @@ static __always_inline void divide(struct task_struct *task, struct timing *timi
 		spend(timing, timing->cause, waited - other);
 		weigh(timing->stack, timing->stack_kind, UNIT_NANOSECONDS, waited - other);
 	}
+	return 0;
 }
 
 /*
@@ -425,7 +440,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		return 0;
 	if (timing->off)
 		enter_unseen(task, timing, now);
-	divide(task, timing, now);
+	divide(&self, timing, now);
 	if (state) {
 		fetches = state->fetch_at == moment && (state->fetch_since || state->fetch_resumes);
 		fetch_ends(state, moment, now);
@@ -551,22 +566,22 @@ int BPF_PROG(on_throttle)
 	return 0;
 }
 
-/* Books the times of a task that a walk has reached. */
-static __always_inline void settle_times(struct task_struct *task)
+/* Books the times of a task that a walk has reached; false: they are not measured. */
+static __always_inline bool settle_times(struct task_struct *task)
 {
 	u64 self = (u64)task, now;
 	struct timing *timing;
 	u32 entry;
 
 	if (!config.times)
-		return;
+		return false;
 	entry = entry_of(&self);
 	timing = bpf_map_lookup_elem(&timings, &entry);
 	if (!timing)
-		return;
+		return false;
 	now = bpf_ktime_get_ns();
 	if (!timing->off)
-		divide(task, timing, now);
+		divide(&self, timing, now);
 	else if (!(config.scope == SCOPE_SYSTEM && is_idle(timing->cause))) {
 		/* the end of its wait may come at this moment: a time belongs to the one who takes it */
 		u64 time = now - __sync_lock_test_and_set(&timing->since, now), woken = timing->woken;
@@ -582,6 +597,7 @@ static __always_inline void settle_times(struct task_struct *task)
 	note_life(timing, now);
 	book_waits(&self, timing);
 	book_rest(&self, timing);
+	return true;
 }
 
 #endif

@@ -28,7 +28,7 @@ ONCE int count_write(struct write *write)
 	last_page = (write->end - 1) >> config.page_shift;
 	pages = last_page >= write->first_page ? last_page - write->first_page + 1 : 0;
 	if (!book_write_in_slot(task, inode, write->requests, pages, write->end - write->pos)) {
-		ledger = ledger_of(task, inode, 0, &key);
+		ledger = ledger_of(inode, 0, &key);
 		ADD(ledger, write_requests, write->requests);
 		ADD(ledger, write_bytes, write->end - write->pos);
 		ADD(ledger, write_pages, pages);
@@ -73,7 +73,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	same = same_call(&state->write, m, serial, nr, state->epoch);
 	struct target target = { m, nr };
 
-	len = write_length(&target);
+	len = nr == NR_pwrite || nr == NR_write ? plain_write_length(task, regs, m) : write_length(&target);
 	if (len) {
 		if (same)
 			return 0; /* counted as a whole with its first event */
@@ -96,7 +96,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	set_call(&state->write, m, serial, nr, state->epoch);
 	state->write_pos = event_pos;
 	state->write_end = end;
-	settle_write(state);
+	/* without a call where all has moved, as mostly */
+	if (state->write_result.open && task->ioac.wchar - state->write_result.account < state->write_result.bytes)
+		settle_write(state);
 	if (len) {
 		state->write_result.call = state->write;
 		open_result(&state->write_result, inode, task->ioac.wchar);
@@ -140,9 +142,8 @@ static __always_inline int btrfs_write_event(struct file *file, struct pt_regs *
 /* Marks the row of a file that the current task writes to: the write is not counted. */
 static __always_inline void mark_rangeless_write(struct inode *inode)
 {
-	CURRENT(trusted, task);
 	struct row_key key;
-	struct ledger *ledger = ledger_of(task, inode, 0, &key);
+	struct ledger *ledger = ledger_of(inode, 0, &key);
 
 	ADD(ledger, rangeless_writes, 1);
 }
@@ -193,7 +194,7 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 	if (!mapping || !in_scope(task))
 		return 0;
 	mapping = PLAIN(address_space, mapping);
-	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	ledger = ledger_of(READ(mapping, host), 0, &key);
 	ADD(ledger, dirtied_pages, folio_pages(PLAIN(folio, folio)));
 	return finish(ctx);
 }

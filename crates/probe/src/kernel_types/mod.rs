@@ -30,6 +30,9 @@ const WANTED: &[&str] = &include!(concat!(env!("OUT_DIR"), "/wanted_types.rs"));
 /// Directory of the kernel's types: one file for the kernel proper, and one for each module.
 const DIRECTORY: &str = "/sys/kernel/btf";
 
+/// The name of a function, between the ends of its neighbours.
+const RDONLY_CAST: &[u8] = b"\0bpf_rdonly_cast\0";
+
 /// Modules whose types programs look into, where they are not part of the kernel proper.
 const MODULES: [&str; 1] = ["btrfs"];
 
@@ -38,6 +41,7 @@ const MODULES: [&str; 1] = ["btrfs"];
 pub(crate) struct KernelTypes {
     description: Vec<u8>,
     ids: HashMap<&'static str, u32>,
+    rdonly_cast: Option<u32>,
     /// The files that the types were read from.
     blobs: Vec<Contents>,
 }
@@ -85,6 +89,11 @@ impl KernelTypes {
     /// The kernel's own number for a type; 0 where it has no such type.
     pub(crate) fn id(&self, name: &str) -> u32 {
         self.ids.get(name).copied().unwrap_or(0)
+    }
+
+    /// The kernel's own number for its function `bpf_rdonly_cast` (6.2 and later).
+    pub(crate) fn rdonly_cast(&self) -> Option<u32> {
+        self.rdonly_cast
     }
 
     /// Has libbpf look here for the kernel's types. It reads the file when it loads: keep it until then.
@@ -231,6 +240,11 @@ fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
         names: HashMap::new(),
     };
     let mut ids = HashMap::new();
+    let cast = blobs
+        .first()
+        .and_then(|blob| memchr::memmem::find(btf::strings(blob), RDONLY_CAST))
+        .map(|end| end as u32 + 1);
+    let mut rdonly_cast = None;
     for blob in 0..blobs.len() {
         let first = if blob == 0 { 0 } else { cut.from.len(0) };
         for index in 0..cut.from.len(blob) {
@@ -240,6 +254,10 @@ fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
             let is_enum = match of.kind() {
                 kind::STRUCT | kind::UNION => false,
                 kind::ENUM | kind::ENUM64 => true,
+                kind::FUNC if blob == 0 && Some(of.name()) == cast => {
+                    rdonly_cast = Some(index as u32 + 1);
+                    continue;
+                }
                 _ => continue,
             };
             let name = cut.from.string(blob, of.name());
@@ -254,6 +272,7 @@ fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
     }
     Ok(KernelTypes {
         ids,
+        rdonly_cast,
         description: cut.finish(),
         blobs: Vec::new(),
     })

@@ -9,6 +9,7 @@
 mod kit;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -249,6 +250,41 @@ fn times_that_are_not_asked_for_are_missing() {
     for counter in Counter::TIMES {
         assert!(!snapshot.total.is_offered(counter), "{}", counter.id());
     }
+}
+
+#[test]
+fn snapshot_settles_a_process_that_is_alive() {
+    const NAME: &str = "snapshot_settles_a_process_that_is_alive";
+    // One process ends before the snapshot, and one waits for its standard input.
+    const SCRIPT: &str = "true; count=0
+while [ $count -lt 50000 ]; do count=$((count + 1)); done
+echo counted; read line";
+    if let Some(reason) = needs::missing() {
+        return println!("skipped: {NAME}: {reason}");
+    }
+    let options = Options::new(Scope::Children, Detail::Rows);
+    let mut probe = match Probe::attach(&options) {
+        Ok(probe) => probe,
+        Err(error) => return println!("skipped: {NAME}: {error}"),
+    };
+    let mut child = Command::new("sh")
+        .args(["-c", SCRIPT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let snapshot = probe.snapshot();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+
+    let processes = snapshot.unwrap().processes;
+    let process = processes.iter().find(|process| process.pid == child.id());
+    let process = process.unwrap_or_else(|| panic!("{processes:?}"));
+    assert!(process.cpu_time > Duration::ZERO, "{process:?}");
+    assert_eq!(process.exit_status, None);
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! The programs' calls of the kernel's function `bpf_rdonly_cast`.
+
+use std::sync::OnceLock;
+
+use crate::skeleton::LEDGER;
+
+/// A call of the helper `RDONLY_CAST`, as in maps.h: code, registers, offset, number.
+const MARKED: [u8; 8] = [0x85, 0, 0, 0, 0, 0, 0xa5, 0x7c];
+
+/// The same instruction for a function of the kernel (`BPF_PSEUDO_KFUNC_CALL`), without its number.
+const CALL: [u8; 4] = [0x85, 0x20, 0, 0];
+
+/// The object of the programs, in which casts are calls of the kernel's function with this number.
+pub(crate) fn ledger_with_cast(number: u32) -> &'static [u8] {
+    // The number holds as long as the kernel runs.
+    static OBJECT: OnceLock<Vec<u8>> = OnceLock::new();
+    OBJECT.get_or_init(|| with_calls(LEDGER, number))
+}
+
+fn with_calls(object: &[u8], number: u32) -> Vec<u8> {
+    let mut object = object.to_vec();
+    // Instructions are aligned to their size.
+    for place in object.chunks_exact_mut(MARKED.len()) {
+        if place == MARKED {
+            place[..CALL.len()].copy_from_slice(&CALL);
+            place[CALL.len()..].copy_from_slice(&number.to_ne_bytes());
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(object: &[u8], instruction: [u8; 8]) -> usize {
+        object
+            .chunks_exact(8)
+            .filter(|place| *place == instruction)
+            .count()
+    }
+
+    #[test]
+    fn each_marked_call_becomes_one_of_the_function() {
+        let marked = count(LEDGER, MARKED);
+        assert!(marked > 100, "{marked} calls: maps.h uses another number");
+        let anywhere = memchr::memmem::find_iter(LEDGER, &MARKED).count();
+        assert_eq!(anywhere, marked, "each is aligned");
+
+        let object = with_calls(LEDGER, 0x0102_0304);
+        assert_eq!(object.len(), LEDGER.len());
+        assert_eq!(count(&object, MARKED), 0);
+        assert_eq!(count(&object, [0x85, 0x20, 0, 0, 4, 3, 2, 1]), marked);
+    }
+}
