@@ -34,7 +34,7 @@ const SIZES: [usize; 5] = [10, 30, 100, 300, 1_000];
 /// The name of a place in the page, and what makes the table for it.
 type Table = (&'static str, fn() -> String);
 
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     ("evenness", evenness_table),
     ("moves", moves_table),
     ("one-slow", one_slow_table),
