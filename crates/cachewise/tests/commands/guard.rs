@@ -171,7 +171,7 @@ fn watched(filled: &Filled, before: &Memory, command: &mut Command) -> (Ended, u
 /// A reclaimer of the machine frees hundreds of MiB at once, every few seconds, and then a guard has nothing to reclaim.
 /// The test measures how much it freed, to distinguish such an attempt from a guard that does nothing. A guard cannot
 /// keep memory free that other programs take for a moment, for example a virtual machine that starts.
-const ATTEMPTS: u32 = 40;
+const ATTEMPTS: u32 = 100;
 const NOISE: u64 = 32 * MIB;
 /// Free memory that is missing when the guard starts.
 const MISSING: u64 = 128 * MIB;

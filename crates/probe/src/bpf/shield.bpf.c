@@ -178,8 +178,8 @@ static __always_inline u32 folio_pages(u64 folio, u64 flags)
 	return 1u << (GET(struct folio, folio, _flags_1) & 0xff);
 }
 
-/* User space is woken when programs have passed this much since: 8 MiB with pages of 4 KiB. */
-#define WAKE_PAGES 2048
+/* User space is woken when programs have passed this much since: 2 MiB with pages of 4 KiB. */
+#define WAKE_PAGES 512
 
 /* Has user space look at a block. */
 static __always_inline void announce(u64 mapping, u64 number, u64 pages)

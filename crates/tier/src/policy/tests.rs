@@ -268,8 +268,11 @@ async fn replica_in_own_zone_is_read_and_the_primary_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_replica_in_own_zone_is_hedged_by_the_primary_and_then_skipped() {
-    let engine = far_primary(QUICK, Does::Hangs);
+    let engine = far_primary(QUICK, QUICK);
     let remote = before(&engine, &Settings::default());
+    get(&remote).await;
+    assert_eq!(engine.asked(), [1], "it has answered before it hangs");
+    engine.now(1, Does::Hangs);
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(11), vec![1, 0]));
@@ -301,8 +304,11 @@ async fn miss_of_a_replica_is_confirmed_by_the_primary() {
     assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
     assert_eq!((took, neither.asked()), (ms(3), vec![1, 0]));
 
-    let hangs = far_primary(Does::Hangs, Does::HasNot(ms(2)));
-    let (found, took) = get(&before(&hangs, &Settings::default())).await;
+    let hangs = far_primary(QUICK, Does::HasNot(ms(2)));
+    let remote = before(&hangs, &Settings::default());
+    get(&remote).await;
+    hangs.now(0, Does::Hangs);
+    let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
     assert_eq!(took, ms(20), "within the deadline");
 }
