@@ -382,7 +382,7 @@ fn used_by_others_stay() {
         let result = shielded.read();
         adds_up(&result);
         if pages(&result, "in_use") > 0 {
-            // A reclaimer held them at that moment, and nobody else has this file open.
+            // A reclaimer held them at that moment; no other program has this file open.
             return None;
         }
         let kept = pages(&result, "used_by_others");
