@@ -1,7 +1,7 @@
 //! A scenario with a fault: the finding that must name it, and the amount that its fix lowers.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::Value;
@@ -68,8 +68,14 @@ impl Fault<'_> {
             let is_named = report.json["findings"]
                 .get(0)
                 .is_some_and(|first| self.names(first));
-            let is_disturbed = is_program_cold(&report) || is_starved(&report);
-            (is_named || !is_disturbed).then_some(report)
+            // The kernel ends a program that swaps if the device takes its pages too slowly: another fault.
+            let is_killed = !report.json["exit"]["signal"].is_null();
+            let is_disturbed = is_killed || is_program_cold(&report) || is_starved(&report);
+            if is_disturbed && !is_named {
+                warm_programs(&report);
+                return None;
+            }
+            Some(report)
         });
         let amount = self.amount.of(&before);
         let finding = self.found(&before);
@@ -91,6 +97,7 @@ impl Fault<'_> {
                 self.scenario,
                 report.json["verdict"]
             );
+            warm_programs(&report);
             None
         });
         self.note(&[&finding["id"], &finding["subject"]], &[amount, after]);
@@ -236,6 +243,24 @@ fn is_program_cold(report: &Report) -> bool {
     let others = report.files().iter().filter(|file| !is_own(file));
     let pages: u64 = others.map(fetched_of_row).sum();
     pages * page_size() >= MIB
+}
+
+/// Reads the files of programs that were read from the device. A page belongs to the group that reads it first: those that
+/// a small group has read would be evicted by its limit each time.
+fn warm_programs(report: &Report) {
+    for file in report.files() {
+        let path = Path::new(file["path"].as_str().unwrap_or_default());
+        let is_own = path.starts_with("/usr") || path.starts_with("/root");
+        if !is_own || fetched_of_row(file) == 0 {
+            continue;
+        }
+        // One that has gone since needs no pages.
+        let Ok(mut file) = File::open(path) else {
+            continue;
+        };
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        let _ = io::copy(&mut file, &mut io::sink());
+    }
 }
 
 /// Whether tasks waited for a CPU for more than half of the run, by the kernel's account: then waits for storage are a
