@@ -50,7 +50,7 @@ impl Snapshot {
     }
 }
 
-/// Which end of the caller's order was read last, as far as residency shows it.
+/// The end of the caller's order that was read last, judged by residency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Newest {
     First,

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 /// Zones of nodes by subnets, addresses and host names, for nodes that do not know their own zone.
 ///
-/// As text: `a=10.0.1.0/24,a=10.0.4.7,b=b.example.org`. A host name has all names below it.
+/// The text form is `a=10.0.1.0/24,a=10.0.4.7,b=b.example.org`. A host name includes all names below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneMap(Vec<(String, Nodes)>);
 

@@ -143,7 +143,7 @@ pub struct Stage {
     /// Directory to mount it on.
     #[prost(string, tag = "3")]
     pub staging_target_path: String,
-    /// How it is to be used.
+    /// Requested kind of access.
     #[prost(message, optional, tag = "4")]
     pub volume_capability: Option<Capability>,
     /// Variables of credentials.
@@ -177,7 +177,7 @@ pub struct Publish {
     /// Directory of a pod.
     #[prost(string, tag = "4")]
     pub target_path: String,
-    /// How it is to be used.
+    /// Requested kind of access.
     #[prost(message, optional, tag = "5")]
     pub volume_capability: Option<Capability>,
     /// Whether the pod only reads.
