@@ -6,11 +6,11 @@ use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Role, Topology}
 use cachewise_tier::remote::{
     Credentials, EngineSettings, Secret, TenantBlocks, TrimOptions, trim,
 };
-use cachewise_tier::{BlockCache, Settings, Tier};
+use cachewise_tier::{Settings, Tier};
 use cachewise_units::Bytes;
 
 use crate::support::redis::RawRedis;
-use crate::support::{self, BLOCK, Files, WHOLE, ask, bytes_of, forgetful, kill, row, until};
+use crate::support::{self, BLOCK, Files, ask, forgetful, kill, read_all, row, until};
 
 fn of_tenant(engine: &str, tenant: Option<&str>) -> Settings {
     Settings {
@@ -19,17 +19,9 @@ fn of_tenant(engine: &str, tenant: Option<&str>) -> Settings {
     }
 }
 
-/// Reads all files as a tenant, and returns how many of them the origin served.
-async fn read_all(files: &Files, settings: Settings) -> u64 {
-    let cache = BlockCache::open(settings, files.origin())
-        .await
-        .expect("it opens");
-    for (number, file) in files.settled(&cache).await.iter().enumerate() {
-        let bytes = cache.get(file, WHOLE).await.expect("the origin has it");
-        assert_eq!(bytes, bytes_of(number, files.size), "file {number}");
-    }
-    cache.close().await.expect("it closes");
-    row(&cache.table(), Tier::Origin).hits
+/// Reads all files as a tenant, and returns how many blocks the origin served.
+async fn read_by_origin(files: &Files, settings: Settings) -> u64 {
+    row(&read_all(files, settings).await, Tier::Origin).hits
 }
 
 async fn trimmed(engine: &str, options: TrimOptions) -> Vec<TenantBlocks> {
@@ -76,10 +68,16 @@ async fn tenants_are_counted_apart_and_kept_within_their_limit() {
     let (many, few) = (Files::new(40, BLOCK), Files::new(10, BLOCK));
     for servers in [support::cluster(3, 0), standalone(2)] {
         let engine = servers.address();
-        assert_eq!(read_all(&many, of_tenant(&engine, Some("many"))).await, 40);
-        assert_eq!(read_all(&few, of_tenant(&engine, Some("few"))).await, 10);
         assert_eq!(
-            read_all(&few, of_tenant(&engine, None)).await,
+            read_by_origin(&many, of_tenant(&engine, Some("many"))).await,
+            40
+        );
+        assert_eq!(
+            read_by_origin(&few, of_tenant(&engine, Some("few"))).await,
+            10
+        );
+        assert_eq!(
+            read_by_origin(&few, of_tenant(&engine, None)).await,
             10,
             "names differ"
         );
@@ -111,8 +109,11 @@ async fn tenants_are_counted_apart_and_kept_within_their_limit() {
             );
         }
         let left = trimmed(&engine, TrimOptions::default()).await[2].blocks;
-        assert_eq!(read_all(&few, of_tenant(&engine, Some("few"))).await, 0);
-        let read = read_all(&many, of_tenant(&engine, Some("many"))).await;
+        assert_eq!(
+            read_by_origin(&few, of_tenant(&engine, Some("few"))).await,
+            0
+        );
+        let read = read_by_origin(&many, of_tenant(&engine, Some("many"))).await;
         assert_eq!(read, 40 - left, "removed blocks are read again");
     }
 }
@@ -126,7 +127,7 @@ async fn unused_blocks_are_removed_and_reads_at_replicas_are_uses() {
     let files = Files::new(30, BLOCK);
     let cluster = support::cluster(2, 1);
     let engine = cluster.address();
-    read_all(&files, of_tenant(&engine, None)).await;
+    read_by_origin(&files, of_tenant(&engine, None)).await;
     until("masters list their replicas", || {
         let lists = |slots: String| slots.matches("127.0.0.1").count() == 4;
         lists(ask(cluster.nodes()[0].address, "CLUSTER SLOTS"))
@@ -205,8 +206,12 @@ async fn acl_keeps_tenants_apart() {
         settings
     };
     for (tenant, again) in [("a", 0), ("b", 10)] {
-        assert_eq!(read_all(&files, as_user(tenant)).await, 10);
-        assert_eq!(read_all(&files, as_user(tenant)).await, again, "{tenant}");
+        assert_eq!(read_by_origin(&files, as_user(tenant)).await, 10);
+        assert_eq!(
+            read_by_origin(&files, as_user(tenant)).await,
+            again,
+            "{tenant}"
+        );
     }
     let error = trim(&as_user("a"), TrimOptions::default()).await;
     let error = error.expect_err("it may not list keys").to_string();
@@ -222,7 +227,7 @@ async fn blocks_that_are_not_known_are_not_guessed() {
     let files = Files::new(10, BLOCK);
     let servers = standalone(2);
     let engine = servers.address();
-    read_all(&files, of_tenant(&engine, None)).await;
+    read_by_origin(&files, of_tenant(&engine, None)).await;
     let limit = TrimOptions {
         limit: Some(Bytes(0)),
         ..TrimOptions::default()

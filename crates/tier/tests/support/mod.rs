@@ -166,9 +166,9 @@ pub fn cluster(nodes: usize, replicas: usize) -> DevCluster {
     .expect("redis-server starts")
 }
 
-/// Brings all files to the engine, and returns when they are there.
-pub async fn fill(files: &Files, engine: &str) {
-    let cache = BlockCache::open(forgetful(Some(engine)), files.origin())
+/// Reads all files through a cache of its own, compares them, and returns its counters.
+pub async fn read_all(files: &Files, settings: Settings) -> Table {
+    let cache = BlockCache::open(settings, files.origin())
         .await
         .expect("it opens");
     for (number, file) in files.settled(&cache).await.iter().enumerate() {
@@ -176,7 +176,12 @@ pub async fn fill(files: &Files, engine: &str) {
         assert_eq!(bytes, bytes_of(number, files.size), "file {number}");
     }
     cache.close().await.expect("it closes");
-    let totals = cache.table().totals;
+    cache.table()
+}
+
+/// Brings all files to the engine, and returns when they are there.
+pub async fn fill(files: &Files, engine: &str) {
+    let totals = read_all(files, forgetful(Some(engine))).await.totals;
     assert_eq!(totals.dropped_fills, 0, "all are there: {totals:?}");
 }
 
