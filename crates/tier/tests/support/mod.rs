@@ -171,12 +171,17 @@ pub async fn read_all(files: &Files, settings: Settings) -> Table {
     let cache = BlockCache::open(settings, files.origin())
         .await
         .expect("it opens");
-    for (number, file) in files.settled(&cache).await.iter().enumerate() {
-        let bytes = cache.get(file, WHOLE).await.expect("the origin has it");
-        assert_eq!(bytes, bytes_of(number, files.size), "file {number}");
-    }
+    read_through(&cache, files).await;
     cache.close().await.expect("it closes");
     cache.table()
+}
+
+/// Reads all files through this cache, and compares them.
+pub async fn read_through(cache: &BlockCache, files: &Files) {
+    for (number, file) in files.settled(cache).await.iter().enumerate() {
+        let bytes = cache.get(file, WHOLE).await.expect("it can be read");
+        assert_eq!(bytes, bytes_of(number, files.size), "file {number}");
+    }
 }
 
 /// Brings all files to the engine, and returns when they are there.

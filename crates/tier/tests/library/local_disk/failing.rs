@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cachewise_tier::{BlockCache, Error, Tier};
 
-use super::{all_files, on_disk, open, read_all};
-use crate::support::{BLOCK, Files, row};
+use super::{all_files, on_disk, open};
+use crate::support::{BLOCK, Files, read_through, row};
 
 /// Far beyond what closing takes.
 const CLOSES: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ async fn a_full_disk_is_no_error_of_a_read() {
     let files = Files::new(100, BLOCK);
     let cache = open(small.0.path(), &files).await;
     for _ in 0..3 {
-        read_all(&cache, &files).await;
+        read_through(&cache, &files).await;
     }
     let origin = row(&cache.table(), Tier::Origin);
     assert!(origin.hits > 100, "6 MiB do not fit into 2: {origin:?}");
@@ -77,7 +77,7 @@ async fn a_disk_that_is_full_already_is_opened() {
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
     let files = Files::new(4, BLOCK);
     let cache = open(&directory, &files).await;
-    read_all(&cache, &files).await;
+    read_through(&cache, &files).await;
     // That its blocks are written nowhere is no error of a read.
     let closed = tokio::time::timeout(CLOSES, cache.close()).await;
     assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
@@ -97,7 +97,7 @@ async fn what_the_disk_refuses_is_counted() {
     assert_eq!(cache.warnings(), [""; 0], "there is room for all of it");
     // Too few blocks come after this for the room to be looked at again.
     small.resize("size=128k");
-    read_all(&cache, &files).await;
+    read_through(&cache, &files).await;
     let closed = tokio::time::timeout(CLOSES, cache.close()).await;
     assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
     let dropped = cache.table().totals.dropped_disk_writes;
@@ -176,7 +176,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     settings.disk_size = cachewise_units::Bytes(64 << 20);
     let open = || BlockCache::open(settings.clone(), files.origin());
     let first = open().await.expect("it opens");
-    read_all(&first, &files).await;
+    read_through(&first, &files).await;
     first.close().await.expect("it closes");
     drop(first);
     let cache = open().await.expect("it opens");
@@ -188,7 +188,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     }
     failing.fail();
     for _ in 0..2 {
-        read_all(&cache, &files).await;
+        read_through(&cache, &files).await;
     }
     let table = cache.table();
     let disk = row(&table, Tier::Disk);
@@ -200,7 +200,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     // A cache opened now reports the failure, or works without the disk.
     let late = tokio::time::timeout(CLOSES, open()).await;
     match late.expect("it does not hang") {
-        Ok(cache) => read_all(&cache, &files).await,
+        Ok(cache) => read_through(&cache, &files).await,
         Err(error) => {
             let is_said = matches!(error, Error::Directory { .. } | Error::Locked { .. });
             assert!(is_said, "{error:?}");

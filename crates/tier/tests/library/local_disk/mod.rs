@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, row};
+use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, read_through, row};
 use cachewise_tier::{BlockCache, Error, Settings, Tier};
 use cachewise_units::Bytes;
 
@@ -31,25 +31,18 @@ async fn open(directory: &Path, files: &Files) -> BlockCache {
         .expect("it opens")
 }
 
-async fn read_all(cache: &BlockCache, files: &Files) {
-    for (number, file) in files.settled(cache).await.iter().enumerate() {
-        let bytes = cache.get(file, WHOLE).await.expect("it can be read");
-        assert_eq!(bytes, bytes_of(number, files.size), "file {number}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_survive_a_restart() {
     let files = Files::new(40, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let first = open(directory.path(), &files).await;
-    read_all(&first, &files).await;
+    read_through(&first, &files).await;
     assert_eq!(row(&first.table(), Tier::Origin).hits, 40);
     first.close().await.expect("it closes");
     drop(first);
 
     let second = open(directory.path(), &files).await;
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     let table = second.table();
     assert_eq!(row(&table, Tier::Origin).calls, 0, "{table:?}");
     assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
@@ -110,7 +103,7 @@ async fn a_corrupt_block_is_a_miss() {
     let files = Files::new(40, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let first = open(directory.path(), &files).await;
-    read_all(&first, &files).await;
+    read_through(&first, &files).await;
     first.close().await.expect("it closes");
     drop(first);
     // One byte of sixteen thousand is another in all that was written.
@@ -133,7 +126,7 @@ async fn a_corrupt_block_is_a_miss() {
     }
     assert!(broken >= 100, "four in each block: {broken}");
     let second = open(directory.path(), &files).await;
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     let table = second.table();
     assert!(
         row(&table, Tier::Origin).hits >= 35,
@@ -146,7 +139,7 @@ async fn files_of_nonsense_in_the_directory_are_no_blocks() {
     let files = Files::new(10, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let first = open(directory.path(), &files).await;
-    read_all(&first, &files).await;
+    read_through(&first, &files).await;
     first.close().await.expect("it closes");
     drop(first);
     let mut segments = all_files(directory.path());
@@ -156,7 +149,7 @@ async fn files_of_nonsense_in_the_directory_are_no_blocks() {
         std::fs::write(path, bytes_of(number, len.min(20 << 20))).expect("written");
     }
     let second = open(directory.path(), &files).await;
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     assert_eq!(row(&second.table(), Tier::Origin).hits, 10);
 }
 
@@ -224,7 +217,7 @@ async fn kill_9_loses_nothing_that_was_written() {
     child.wait().expect("it ends");
 
     let cache = open(directory.path(), &files).await;
-    read_all(&cache, &files).await;
+    read_through(&cache, &files).await;
     let table = cache.table();
     assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
 }

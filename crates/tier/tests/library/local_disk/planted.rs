@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use cachewise_tier::{BlockCache, Error};
 
-use super::{on_disk, open, read_all};
-use crate::support::{BLOCK, Files};
+use super::{on_disk, open};
+use crate::support::{BLOCK, Files, read_through};
 
 /// The unprivileged user `nobody` of every distribution.
 const OTHER: u32 = 65_534;
@@ -44,7 +44,7 @@ fn assert_private(cache: &Path) {
 /// A cache with blocks in it, which no process holds.
 async fn made(cache: &Path, files: &Files) {
     let first = open(cache, files).await;
-    read_all(&first, files).await;
+    read_through(&first, files).await;
     first.close().await.expect("it closes");
 }
 
@@ -81,7 +81,7 @@ async fn a_cache_of_an_older_version_is_tightened_and_keeps_its_blocks() {
         set_mode(&file, 0o664);
     }
     let second = open(&cache, &files).await;
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     let table = second.table();
     assert_eq!(
         super::row(&table, cachewise_tier::Tier::Origin).calls,

@@ -6,8 +6,10 @@ use std::time::Duration;
 use cachewise_tier::{BlockCache, Error, Settings, Table, Tier};
 use cachewise_units::{ByteRange, Bytes};
 
-use super::{all_files, on_disk, open, read_all};
-use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
+use super::{all_files, on_disk, open};
+use crate::support::{
+    BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, read_through, row, settled,
+};
 
 /// 40 MiB, which fit into the smallest disk.
 const BLOCKS: u64 = 640;
@@ -127,7 +129,7 @@ async fn what_is_filled_is_on_the_disk() {
     let files = Files::new(40, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let cache = open(directory.path(), &files).await;
-    read_all(&cache, &files).await;
+    read_through(&cache, &files).await;
     cache.filled().await.expect("the disk takes it");
     // As kill -9 would leave it now.
     let copy = tempfile::tempdir().expect("made");
@@ -138,7 +140,7 @@ async fn what_is_filled_is_on_the_disk() {
         std::fs::copy(&path, blocks.join(name)).expect("copied");
     }
     let second = open(copy.path(), &files).await;
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     let table = second.table();
     assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
 }
@@ -148,7 +150,7 @@ async fn who_does_not_close_holds_the_directory_until_all_is_written() {
     let files = Files::new(40, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let first = open(directory.path(), &files).await;
-    read_all(&first, &files).await;
+    read_through(&first, &files).await;
     drop(first);
     let mut tries = 0;
     let second = loop {
@@ -159,7 +161,7 @@ async fn who_does_not_close_holds_the_directory_until_all_is_written() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    read_all(&second, &files).await;
+    read_through(&second, &files).await;
     let table = second.table();
     assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
 }
