@@ -21,6 +21,8 @@
 
 #[path = "../../residency/benches/order/cgroup.rs"]
 mod cgroup;
+#[path = "../../probe/benches/support/goals.rs"]
+mod goals;
 #[path = "../../probe/benches/support/number.rs"]
 mod number;
 
@@ -179,18 +181,7 @@ fn read_ranges(list: &[u8], is_random: bool) -> Outcome<()> {
 }
 
 fn main() -> ExitCode {
-    let check = std::env::args().any(|argument| argument == "--check");
-    match bench() {
-        Ok(missed) if check && missed > 0 => {
-            eprintln!("order: {missed} goals are missed");
-            ExitCode::FAILURE
-        }
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("order: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    goals::ended("order", bench)
 }
 
 /// Measures, prints, and returns how many goals are missed.

@@ -22,6 +22,8 @@
 //! `CACHEWISE_BENCH_ROUNDS` sets the number of rounds (15), `CACHEWISE_BENCH_DIR` where the files go (`/var/tmp`).
 //! Without `--bench`, as under `cargo test --benches`, it is one small round that only shows that it works.
 
+#[path = "../../probe/benches/support/goals.rs"]
+mod goals;
 #[path = "../../probe/benches/support/number.rs"]
 mod number;
 
@@ -60,18 +62,10 @@ const MOST_SPARSE_MS: f64 = 1.0;
 static MISSED: AtomicUsize = AtomicUsize::new(0);
 
 fn main() -> ExitCode {
-    let check = std::env::args().any(|argument| argument == "--check");
-    if let Err(error) = bench() {
-        eprintln!("residency: {error}");
-        return ExitCode::FAILURE;
-    }
-    match MISSED.load(Ordering::Relaxed) {
-        missed if check && missed > 0 => {
-            eprintln!("residency: {missed} goals are missed");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    goals::ended("residency", || {
+        bench()?;
+        Ok(MISSED.load(Ordering::Relaxed))
+    })
 }
 
 fn bench() -> Outcome<()> {

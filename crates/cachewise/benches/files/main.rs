@@ -17,6 +17,8 @@
 //! `CACHEWISE_BENCH_ROUNDS` sets the number of rounds (11), `CACHEWISE_BENCH_DIR` where the files go (`/var/tmp`). Without
 //! `--bench` it is one small round that only shows that it works.
 
+#[path = "../../../probe/benches/support/goals.rs"]
+mod goals;
 #[path = "../../../probe/benches/support/number.rs"]
 mod number;
 #[path = "../../../probe/benches/support/quantile.rs"]
@@ -87,18 +89,7 @@ struct Took {
 const FLOOR: &str = "floor";
 
 fn main() -> ExitCode {
-    let check = std::env::args().any(|argument| argument == "--check");
-    match bench() {
-        Ok(missed) if check && missed > 0 => {
-            eprintln!("files: {missed} goals are missed");
-            ExitCode::FAILURE
-        }
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("files: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    goals::ended("files", bench)
 }
 
 fn bench() -> Outcome<usize> {

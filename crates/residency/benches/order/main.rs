@@ -21,6 +21,8 @@
 //! `cargo test --benches`, it is one small case of each strategy that only shows that it works.
 
 mod cgroup;
+#[path = "../../../probe/benches/support/goals.rs"]
+mod goals;
 mod plot;
 mod strategy;
 
@@ -77,18 +79,7 @@ struct Cycle {
 }
 
 fn main() -> ExitCode {
-    let check = std::env::args().any(|argument| argument == "--check");
-    match run() {
-        Ok(missed) if check && missed > 0 => {
-            eprintln!("order: {missed} goals are missed");
-            ExitCode::FAILURE
-        }
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    goals::ended("order", run)
 }
 
 /// Measures, prints, and returns how many goals are missed.
