@@ -41,12 +41,17 @@ pub fn wanted<const MOUNTS: bool>(
         let taken = wanted.take(name, value).map_err(anyhow::Error::msg);
         taken.with_context(|| flag(name))?;
     }
-    wanted.finish(flag).map_err(|error| match error {
+    wanted.finish(flag).map_err(spelled)
+}
+
+/// Returns an error with the flag of the setting that is wrong, as typed.
+pub fn spelled(error: Error) -> anyhow::Error {
+    match error {
         Error::Setting { setting, why } if Setting::find(setting).is_ok() => {
             anyhow::anyhow!("{}: {why}", flag(setting))
         }
         error => error.into(),
-    })
+    }
 }
 
 /// Returns the flag of a setting, as typed.
@@ -129,7 +134,8 @@ pub fn open(
     wanted: &SettingsBuilder,
     origin: Arc<dyn Origin>,
 ) -> Result<BlockCache> {
-    let cache = runtime.block_on(BlockCache::open(wanted.cache.clone(), origin))?;
+    let opened = runtime.block_on(BlockCache::open(wanted.cache.clone(), origin));
+    let cache = opened.map_err(spelled)?;
     for warning in cache.warnings() {
         tell(&format!("warning: {warning}"));
     }

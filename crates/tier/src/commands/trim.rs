@@ -26,7 +26,8 @@ pub fn trim(arguments: &Arguments) -> Result<ExitCode> {
         is_trial: arguments.dry_run,
     };
     let runtime = cache::runtime(&wanted.cache)?;
-    let tenants = runtime.block_on(remote::trim(&wanted.cache, options))?;
+    let trimmed = runtime.block_on(remote::trim(&wanted.cache, options));
+    let tenants = trimmed.map_err(cache::spelled)?;
     if arguments.dry_run {
         tell("nothing was removed (--dry-run)");
     }

@@ -13,7 +13,8 @@ use crate::support::*;
 pub fn trials() -> Vec<Trial> {
     vec![
         needs_root("csi::plugin_serves_csi_sanity_and_pods", plugin),
-        plain("csi::wrong_endpoints_are_refused", endpoints),
+        needs_root("csi::wrong_arguments_are_refused", wrong_arguments),
+        needs_root("csi::ordinary_user_may_not_serve", ordinary_user),
     ]
 }
 
@@ -83,7 +84,7 @@ fn plugin() {
     assert!(!socket.exists(), "the socket is removed");
 }
 
-fn endpoints() {
+fn wrong_arguments() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 1);
     let file = file.to_str().expect("UTF-8");
@@ -96,4 +97,23 @@ fn endpoints() {
         ended.expect(2, endpoint).says(why, "the reason");
     }
     assert_eq!(fs::metadata(file).expect("it is left alone").len(), 1);
+    let mut nameless = cachewise([
+        "csi",
+        "--endpoint",
+        "/nonexistent/csi.sock",
+        "--node-id",
+        "",
+    ]);
+    Ended::of(&mut nameless)
+        .expect(2, "no name")
+        .says("--node-id", "the flag");
+}
+
+fn ordinary_user() {
+    let scratch = Scratch::new();
+    let mut command = cachewise_as_nobody(&scratch);
+    command.args(["csi", "--endpoint", "/nonexistent/csi.sock"]);
+    Ended::of(&mut command)
+        .expect(2, "it mounts for all users")
+        .says("run csi as root", "the fix");
 }

@@ -44,7 +44,7 @@ fn limited() {
     assert_eq!(rows(&engine)[0]["memory_bytes"], left);
     Ended::of(&mut cachewise(["trim"]))
         .expect(2, "no engine")
-        .says("engine", "what is missing");
+        .says("--engine: no engine is configured", "what is missing");
     let mut wrong = cachewise(["trim", "--tenant", "a:b"]);
     Ended::of(wrong.args(engine))
         .expect(2, "no name")

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 /// `cachewise tier csi`.
 #[derive(Debug, Args)]
@@ -20,7 +21,7 @@ pub struct Csi {
     #[arg(long, value_name = "ENDPOINT")]
     pub endpoint: String,
     /// Name of this node [default: the name of the host].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub node_id: Option<String>,
     /// Settings file of all mounts; attributes of a volume override it. Each volume gets a directory of its own below `disk`.
     #[arg(long, value_name = "FILE")]

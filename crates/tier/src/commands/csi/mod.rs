@@ -41,6 +41,10 @@ const LOOK: Duration = Duration::from_secs(3600);
 /// Serves until a signal. Mounts go on.
 pub fn csi(arguments: &Csi) -> Result<ExitCode> {
     let path = socket_of(&arguments.endpoint)?;
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "volumes are mounted for all users of this node: run csi as root"
+    );
     if let Some(settings) = &arguments.settings {
         cachewise_cli::settings::of_file(settings)?;
     }

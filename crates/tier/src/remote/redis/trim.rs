@@ -70,9 +70,13 @@ pub async fn trim(settings: &Settings, options: TrimOptions) -> Result<Vec<Tenan
         why: why.to_owned(),
     };
     let engine = settings.engine.as_ref();
-    let engine = engine.ok_or_else(|| wrong("no engine is configured"))?;
+    let engine = engine.ok_or_else(|| {
+        wrong("no engine is configured: name a node of it, redis-cluster://HOST:PORT")
+    })?;
     if engine.kind == EngineKind::Memcached {
-        return Err(wrong("memcached does not list its keys"));
+        return Err(wrong(
+            "memcached does not list its keys: it evicts blocks by itself, and tenants need servers of their own",
+        ));
     }
     let patient = Settings {
         connect: WITHIN,
