@@ -417,3 +417,16 @@ pub(crate) fn needless_groups(options: &Options) -> Vec<&'static Group> {
     };
     GROUPS.iter().filter(is_needless).collect()
 }
+
+/// The way that is taken to have what a group tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(crate) group: &'static Group,
+    pub(crate) means: &'static Means,
+}
+
+impl Chosen {
+    pub(crate) fn is_reads(&self) -> bool {
+        self.group.is_reads()
+    }
+}

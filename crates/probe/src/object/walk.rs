@@ -6,7 +6,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Iter, IterOpts};
 
-use super::{Loaded, Opened, Programs, Share};
+use super::Programs;
+use super::opened::{Loaded, Opened, Share};
 use crate::error::Error;
 use crate::kernel_types::KernelTypes;
 use crate::loading::quietly;
