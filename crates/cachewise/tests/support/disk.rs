@@ -135,12 +135,11 @@ pub fn pin(path: &Path, pages: u64) -> Mapping {
 /// Repeats a measurement that reclaim by another program (a proactive reclaimer) disturbed: `measure` returns `None` if
 /// the counts of the kernel show that the conditions did not last.
 pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
-    const ATTEMPTS: u32 = 60;
-    const LONGEST_PAUSE: u32 = 10;
+    const ATTEMPTS: u32 = 10;
     (0..ATTEMPTS)
         .find_map(|attempt| {
-            // A reclaimer works by strokes, which last: a minute, where gigabytes are cold.
-            std::thread::sleep(Duration::from_millis(100) * attempt.min(LONGEST_PAUSE));
+            // A reclaimer works by strokes, which last.
+            std::thread::sleep(Duration::from_millis(100) * attempt);
             measure()
         })
         .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))
