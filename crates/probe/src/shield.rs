@@ -191,19 +191,28 @@ impl Shield {
         self.ring.read(blocks)
     }
 
-    /// Decides on a block. `ahead`: pages that the program has not used can be dropped too; `writes`: those that it wrote.
+    /// Decides on a block. `ahead`: pages that the program has not used can be dropped too; `writes`: those that it wrote;
+    /// `held`: those that the kernel holds a reference to. Advice to drop such a page drops it if the kernel gives the
+    /// reference back when it empties the lists that each CPU has, and leaves it otherwise.
     ///
     /// # Errors
     /// [`Error::Run`].
     ///
     /// # Cost
     /// 2 us, and 30 ns for each folio.
-    pub fn decide(&mut self, block: Block, ahead: bool, writes: bool) -> Result<Decision, Error> {
+    pub fn decide(
+        &mut self,
+        block: Block,
+        ahead: bool,
+        writes: bool,
+        held: bool,
+    ) -> Result<Decision, Error> {
         let request = &mut self.bss()?.request;
         request.mapping = block.mapping;
         request.block = block.number;
         request.ahead = ahead.into();
         request.writes = writes.into();
+        request.held = held.into();
         run(&self.skeleton.progs.decide, "decide on a block of a file")?;
         let answer = &self.bss()?.answer;
         Ok(Decision {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -39,6 +40,9 @@ pub fn trials() -> Vec<Trial> {
 
 pub const MIB: u64 = 1 << 20;
 
+/// Pages that are resident for longer are not dropped.
+const DROPPED_WITHIN: Duration = Duration::from_secs(60);
+
 /// A shield, and the file of its result.
 pub struct Shielded {
     pub scratch: Scratch,
@@ -69,6 +73,22 @@ impl Shielded {
         command.args(["--", "sh", "-ec", script, "sh"]);
         Ended::of(command.args(arguments)).expect(0, "the script ends well");
         self.read()
+    }
+
+    /// Waits until no page of a file is resident. If pages stay, the shield is ended, and says why.
+    pub fn until_dropped(&self, file: &Path, shield: Started) -> Started {
+        let begin = Instant::now();
+        let is_dropped = until("pages are dropped, or stay", || match resident(file) {
+            0 => Some(true),
+            _ => (begin.elapsed() >= DROPPED_WITHIN).then_some(false),
+        });
+        if !is_dropped {
+            let stay = resident(file);
+            shield.signal(Signal::INT);
+            shield.wait();
+            panic!("{stay} pages of {} stay: {:#}", file.display(), self.read());
+        }
+        shield
     }
 
     pub fn read(&self) -> Value {
@@ -210,9 +230,7 @@ fn a_running_process() {
     let mut shield = Started::of(&mut shielded.command(&["-p", &pid]));
     shield.until_thread("shield");
     reader.read();
-    until("the pages are dropped", || {
-        (resident(&file) == 0).then_some(())
-    });
+    let shield = shielded.until_dropped(&file, shield);
     shield.signal(Signal::INT);
     shield.wait().expect(130, "Ctrl-C ends it, with the result");
     let result = shielded.read();
@@ -248,9 +266,7 @@ fn a_control_group() {
     shield.until_thread("shield");
     reader.read();
     other.read();
-    until("pages of the group are dropped", || {
-        (resident(&inside) == 0).then_some(())
-    });
+    let shield = shielded.until_dropped(&inside, shield);
     assert!(resident(&outside) > 0, "other programs are not shielded");
     reader.end();
     other.end();

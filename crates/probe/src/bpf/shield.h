@@ -99,7 +99,8 @@ struct shield_request {
 	u64 mapping, block;
 	u32 ahead;  /* pages that the program has not used are dropped too */
 	u32 writes; /* written pages are dropped too */
-	u32 fd, padding;
+	u32 held;   /* pages with a reference of the kernel's are dropped too, if it can be had back */
+	u32 fd;
 	u64 room;
 };
 

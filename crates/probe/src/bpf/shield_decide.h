@@ -150,6 +150,8 @@ static long folio_step(u64 step, u64 *unused)
 		reason = KEPT_WRITTEN;
 	else
 		reason = reason_of_state(folio, flags, pages, written);
+	if (reason == KEPT_IN_USE && request.held)
+		reason = KEPT_REASONS;
 	if (ahead)
 		answer.unpassed += ours;
 	for (int i = 0; i < WORDS; i++) {

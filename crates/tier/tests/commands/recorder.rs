@@ -2,7 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Longest time that answers are held: a test whose requests never come together fails, and does not hang.
+const HELD: Duration = Duration::from_secs(30);
 
 /// An event on a connection.
 #[derive(Clone, Debug)]
@@ -13,10 +17,27 @@ enum Event {
     Answer(usize),
 }
 
+/// The events, and which requests are waited for.
+#[derive(Default)]
+struct Record {
+    events: Vec<Event>,
+    /// No answer is passed on before this number of requests has come.
+    at_once: usize,
+}
+
+impl Record {
+    fn asked(&self) -> usize {
+        let is_request = |event: &&Event| matches!(event, Event::Request(..));
+        self.events.iter().filter(is_request).count()
+    }
+}
+
+type Shared = Arc<(Mutex<Record>, Condvar)>;
+
 /// Passes bytes on until it is dropped.
 pub struct Recorder {
     pub port: u16,
-    events: Arc<Mutex<Vec<Event>>>,
+    shared: Shared,
 }
 
 impl Recorder {
@@ -24,10 +45,10 @@ impl Recorder {
     pub fn before(server: u16) -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
-        let events = Arc::default();
+        let shared = Shared::default();
         let recorder = Recorder {
             port,
-            events: Arc::clone(&events),
+            shared: Arc::clone(&shared),
         };
         // Ends with the program of the test.
         std::thread::spawn(move || {
@@ -35,33 +56,43 @@ impl Recorder {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
                     continue;
                 };
-                let events = Arc::clone(&events);
-                std::thread::spawn(move || pass(client, server, &events));
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || pass(client, server, &shared));
             }
         });
         recorder
     }
 
-    /// Forgets all requests up to now.
-    pub fn clear(&self) {
-        self.events.lock().expect("whole").clear();
+    /// Forgets all requests up to now, and holds answers until `at_once` more have come: requests that do not wait for the
+    /// answer of another come before it then, in whichever order threads run.
+    pub fn clear(&self, at_once: usize) {
+        *self.shared.0.lock().expect("whole") = Record {
+            events: Vec::new(),
+            at_once,
+        };
     }
 
     /// Returns the first lines of the requests since [`Self::clear`].
     pub fn requests(&self) -> Vec<String> {
-        let events = self.events.lock().expect("whole");
-        let lines = events.iter().filter_map(|event| match event {
+        let record = self.shared.0.lock().expect("whole");
+        let lines = record.events.iter().filter_map(|event| match event {
             Event::Request(_, line) => Some(line.clone()),
             Event::Answer(_) => None,
         });
         lines.collect()
     }
 
+    /// Returns how many answers have begun since [`Self::clear`].
+    pub fn answers(&self) -> usize {
+        let record = self.shared.0.lock().expect("whole");
+        record.events.len() - record.asked()
+    }
+
     /// Returns how many requests came one after the other: each after the answer of the one before.
     pub fn depth(&self) -> usize {
-        let events = self.events.lock().expect("whole");
+        let record = self.shared.0.lock().expect("whole");
         let (mut depth_of, mut answered) = (std::collections::HashMap::new(), 0);
-        for event in events.iter() {
+        for event in &record.events {
             match event {
                 Event::Request(number, _) => {
                     depth_of.insert(*number, answered + 1);
@@ -76,22 +107,24 @@ impl Recorder {
 }
 
 /// Passes the requests of one connection on.
-fn pass(mut client: TcpStream, mut server: TcpStream, events: &Arc<Mutex<Vec<Event>>>) {
+fn pass(mut client: TcpStream, mut server: TcpStream, shared: &Shared) {
     static NEXT: Mutex<usize> = Mutex::new(0);
     let waiting = Arc::new(Mutex::new(None));
     let (mut from, mut to) = (
         server.try_clone().expect("a socket"),
         client.try_clone().expect("a socket"),
     );
-    let (of_answers, is_waited_for) = (Arc::clone(events), Arc::clone(&waiting));
+    let (of_answers, is_waited_for) = (Arc::clone(shared), Arc::clone(&waiting));
     std::thread::spawn(move || {
         let mut bytes = [0; 65_536];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             if let Some(number) = is_waited_for.lock().expect("whole").take() {
-                of_answers
-                    .lock()
-                    .expect("whole")
-                    .push(Event::Answer(number));
+                let (record, came) = &*of_answers;
+                let record = record.lock().expect("whole");
+                let few = |record: &mut Record| record.asked() < record.at_once;
+                let held = came.wait_timeout_while(record, HELD, few);
+                let mut record = held.expect("whole").0;
+                record.events.push(Event::Answer(number));
             }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
@@ -111,10 +144,10 @@ fn pass(mut client: TcpStream, mut server: TcpStream, events: &Arc<Mutex<Vec<Eve
             let mut next = NEXT.lock().expect("whole");
             *next += 1;
             *waiting.lock().expect("whole") = Some(*next);
-            events
-                .lock()
-                .expect("whole")
-                .push(Event::Request(*next, line));
+            let (record, came) = &**shared;
+            let request = Event::Request(*next, line);
+            record.lock().expect("whole").events.push(request);
+            came.notify_all();
             head.clear();
         }
         if server.write_all(&bytes[..count]).is_err() {

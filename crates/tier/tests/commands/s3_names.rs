@@ -70,6 +70,14 @@ fn count(requests: &[String], method: &str, of: &str) -> usize {
     requests.iter().filter(of_it).count()
 }
 
+/// Waits for the answers to the check at the start, and to the request for the tree.
+fn until_root_is_listed(recorder: &Recorder) {
+    until("the root was listed", || {
+        let lists = count(&recorder.requests(), "GET", "list-type=2");
+        (lists == 2 && recorder.answers() == recorder.requests().len()).then_some(())
+    });
+}
+
 fn deep_path() {
     const WHAT: &str = "requests for a deep path of a bucket";
     if !has_fuse(WHAT) {
@@ -82,16 +90,17 @@ fn deep_path() {
         return;
     };
     bucket.put(&format!("zz/{DEEP}"), &files.join(DEEP));
-    for (origin, path) in [(ORIGIN, DEEP), ("s3://bucket", &format!("zz/{DEEP}"))] {
+    let below = format!("zz/{DEEP}");
+    for (origin, path, at_once) in [(ORIGIN, DEEP, 1), ("s3://bucket", below.as_str(), 2)] {
         let (mounted, recorder) = mounted(&bucket, &scratch, origin, &[]);
-        until("the root was listed", || {
-            let lists = count(&recorder.requests(), "GET", "list-type=2");
-            // The check at the start, and the tree.
-            (lists == 2).then_some(())
-        });
-        recorder.clear();
-        assert!(fs::read(mounted.path(path)).expect("read") == bytes_of(7, 1000));
+        until_root_is_listed(&recorder);
+        recorder.clear(at_once);
+        let read = fs::read(mounted.path(path));
         let requests = recorder.requests();
+        assert!(
+            read.is_ok_and(|bytes| bytes == bytes_of(7, 1000)),
+            "{origin}: {requests:#?}"
+        );
         assert!(recorder.depth() <= 2, "{origin}: {requests:#?}");
         assert!(requests.len() <= 4, "{origin}: {requests:#?}");
         assert_eq!(
@@ -102,11 +111,8 @@ fn deep_path() {
     }
     // Without a list of the root that was made before.
     let (mounted, recorder) = mounted(&bucket, &scratch, ORIGIN, &["--revalidate", "1ms"]);
-    until("the root was listed", || {
-        let lists = count(&recorder.requests(), "GET", "list-type=2");
-        (lists == 2).then_some(())
-    });
-    recorder.clear();
+    until_root_is_listed(&recorder);
+    recorder.clear(1);
     assert_eq!(
         fs::read(mounted.path("f/0")).expect("read"),
         bytes_of(0, 1000)
@@ -127,7 +133,7 @@ fn one_list() {
         return;
     };
     let (mounted, recorder) = mounted(&bucket, &scratch, "s3://bucket", &[]);
-    recorder.clear();
+    recorder.clear(1);
     let listed = std::process::Command::new("ls")
         .arg("-l")
         .arg(mounted.path("many"))
@@ -140,7 +146,7 @@ fn one_list() {
     assert!(count(&requests, "GET", "list-type=2") <= 1, "{requests:#?}");
     assert_eq!(count(&requests, "HEAD", ""), 0, "{requests:#?}");
     assert_eq!(requests.len(), count(&requests, "GET", "list-type=2"));
-    recorder.clear();
+    recorder.clear(1);
     assert_eq!(names(&mounted.path("some data/f")), ["0"]);
     assert_eq!(recorder.requests(), [""; 0], "below the same root");
 }
@@ -193,7 +199,7 @@ fn missing_names() {
     for mounted in [&kept, &anew] {
         fs::metadata(mounted.path("f/new")).expect_err("there is none");
     }
-    recorder.clear();
+    recorder.clear(1);
     put("f/new");
     fs::metadata(anew.path("f/new")).expect("asked again");
     assert!(fs::metadata(kept.path("f/new")).is_err(), "for an hour");

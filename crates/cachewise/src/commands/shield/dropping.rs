@@ -54,6 +54,11 @@ const CLOSE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(10);
 const RETRY_MOST: Duration = Duration::from_secs(2);
 
+/// The wait after which pages that the kernel still holds a reference to are advised to be dropped, once in a block. A CPU
+/// that has become idle keeps the latest folios that it read on a list of its own; only this advice empties the lists, of
+/// all CPUs, which is too much for each block.
+const HELD: Duration = Duration::from_millis(80);
+
 /// Time at the end for pages that are locked or under writeback.
 const AT_END: Duration = Duration::from_millis(500);
 const AT_END_WRITES: Duration = Duration::from_secs(30);
@@ -230,7 +235,19 @@ impl Dropper {
 
     /// Drops what can be dropped of a block, and remembers to look again if that may change.
     fn handle(&mut self, block: Block, ahead: bool) -> Result<Decision> {
-        let mut decision = self.shield.decide(block, ahead, self.writes)?;
+        let mut decision = self.shield.decide(block, ahead, self.writes, false)?;
+        let is_due = |retry: &Retry| retry.wait == HELD;
+        if decision.kept(Kept::InUse) > 0 && self.retries.get(&block).is_some_and(is_due) {
+            let held = self.shield.decide(block, ahead, self.writes, true)?;
+            if let Some(file) = self.file(block.mapping)? {
+                let file = file.as_fd();
+                let dropped = each_run(block, &held.drop, |range| {
+                    fadvise_dont_need_range(file, range)
+                });
+                self.advised(&held.drop, dropped);
+            }
+            decision = self.shield.decide(block, ahead, self.writes, false)?;
+        }
         if decision.is_gone {
             self.retries.remove(&block);
             self.parked.remove(&block);
@@ -259,11 +276,8 @@ impl Dropper {
             advice.measured(pages, thread_time().saturating_sub(begin));
         }
         self.outcome.figures.advice = advice;
-        self.outcome.calls += decision.drop.runs().count() as u64;
         self.outcome.written_back += decision.write.count();
-        if let Err(error) = write.and(dropped) {
-            self.outcome.error.get_or_insert_with(|| error.to_string());
-        }
+        self.advised(&decision.drop, write.and(dropped));
         if decision.all_kept() > 0 {
             self.settle(block, &decision);
         } else {
@@ -272,6 +286,14 @@ impl Dropper {
         }
         decision.drop = PageSet::default();
         Ok(decision)
+    }
+
+    /// Notes advice to drop pages, and its first error.
+    fn advised(&mut self, pages: &PageSet, result: Result<(), cachewise_sys::Error>) {
+        self.outcome.calls += pages.runs().count() as u64;
+        if let Err(error) = result {
+            self.outcome.error.get_or_insert_with(|| error.to_string());
+        }
     }
 
     fn settle(&mut self, block: Block, decision: &Decision) {
