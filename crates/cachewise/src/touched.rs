@@ -68,14 +68,12 @@ impl TouchWatcher {
         })
     }
 
-    /// Ends the thread, and returns whether there was one: for a program that cannot be started while it counts towards a
-    /// limit on processes. The ring keeps what comes then.
-    pub fn end_thread(&mut self) -> bool {
-        let had_one = self.thread.is_some();
+    /// Ends the thread: for a program that cannot be started while it counts towards a limit on processes. The ring keeps
+    /// what comes then.
+    pub fn end_thread(&mut self) {
         if let Ok(work) = self.join() {
             self.work = Some(work);
         }
-        had_one
     }
 
     fn join(&mut self) -> Result<Work> {

@@ -40,8 +40,10 @@ impl<'a> WithSnapshot<'a> {
     }
 
     /// Ends the thread that takes touches, as [`TouchWatcher::end_thread`].
-    pub fn end_thread(&mut self) -> bool {
-        self.touches.as_mut().is_some_and(TouchWatcher::end_thread)
+    pub fn end_thread(&mut self) {
+        if let Some(touches) = &mut self.touches {
+            touches.end_thread();
+        }
     }
 
     /// Ends with the command, and reports how much of the snapshot it used.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, ProcessIo};
 use cachewise_model::{Exit, Reason};
-use cachewise_sys::{Usage, threads_of_process};
+use cachewise_sys::Usage;
 use cachewise_units::Bytes;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -76,12 +76,11 @@ pub fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that are not needed, and
-/// returns whether there were any.
+/// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that are not needed.
 pub fn run(
     kernel: &Kernel,
     command: impl Fn() -> Command,
-    end_threads: impl FnOnce() -> bool,
+    end_threads: impl FnOnce(),
 ) -> Result<Course, StartError> {
     let (sender, events) = channel();
     let pending = Pending::of_program().map_err(StartError::Other)?;
@@ -117,13 +116,14 @@ pub fn run(
     wait().map_err(StartError::Other)
 }
 
-/// Starts the command; where a limit on processes forbids it, once more without threads that can be spared.
-fn start(command: impl Fn() -> Command, end_threads: impl FnOnce() -> bool) -> io::Result<Child> {
+/// Starts the command; where a limit on processes forbids it, once more without threads that can be spared, and without
+/// those that have ended but still count.
+fn start(command: impl Fn() -> Command, end_threads: impl FnOnce()) -> io::Result<Child> {
     let spawn = || cachewise_sys::spawn_untouched(&mut command());
-    let before = threads_of_process();
     match spawn() {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock && end_threads() => {
-            cachewise_sys::until_released(before.map(|before| before.saturating_sub(1)));
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            end_threads();
+            cachewise_sys::until_released();
             spawn()
         }
         spawned => spawned,

@@ -244,11 +244,11 @@ impl Names {
         })
     }
 
-    /// Ends the thread; returns whether there was one. The ring is emptied at each snapshot from then on.
-    pub(crate) fn end_thread(&mut self) -> bool {
+    /// Ends the thread, if there is one. The ring is emptied at each snapshot from then on.
+    pub(crate) fn end_thread(&mut self) {
         drop(self.stop.take());
         // A panic of the collector was printed when it happened, and nothing is left to undo.
-        self.thread.take().map(|thread| thread.join()).is_some()
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 
     /// Names what has come; returns how many records could not be read since the start.

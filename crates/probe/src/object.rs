@@ -153,10 +153,14 @@ impl Programs {
                 let Ok(beside) = cachewise_sys::start_thread_in(scope, "load", load_beside) else {
                     return all();
                 };
-                let mut most = open(Share::Most)?;
-                // It fails only if the other thread has: its error is what `join` returns.
-                _ = give.send(most.prepare()?);
-                let most = most.load();
+                let load_most = |give: mpsc::Sender<_>| {
+                    let mut most = open(Share::Most)?;
+                    // It fails only if the other thread has: its error is what `join` returns.
+                    _ = give.send(most.prepare()?);
+                    most.load()
+                };
+                let most = load_most(give);
+                // After an error too: a thread that was not joined counts towards a limit on processes for a while.
                 match beside.join() {
                     Ok(beside) => Ok((most?, beside?)),
                     Err(panic) => std::panic::resume_unwind(panic),

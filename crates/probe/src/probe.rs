@@ -56,11 +56,13 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Probe {
-    /// Ends the thread that collects names, and returns whether there was one: for a program that cannot be started
-    /// while that thread counts towards a limit on processes. Names are collected by each snapshot from then on, and
-    /// files that find the ring full have none.
-    pub fn end_thread(&mut self) -> bool {
-        self.names.as_mut().is_some_and(Names::end_thread)
+    /// Ends the thread that collects names: for a program that cannot be started while that thread counts towards a
+    /// limit on processes. Names are collected by each snapshot from then on, and files that find the ring full have
+    /// none.
+    pub fn end_thread(&mut self) {
+        if let Some(names) = &mut self.names {
+            names.end_thread();
+        }
     }
 
     /// Loads the programs and starts to count.

@@ -106,9 +106,7 @@ pub use signal::is_ignored;
 pub use spawn::{
     die_with_spawner, exec_untouched, fixed_addresses, join_before_exec, spawn_untouched,
 };
-pub use threads::{
-    check_threads, start_thread, start_thread_in, threads_of_process, until_released,
-};
+pub use threads::{check_threads, start_thread, start_thread_in, until_released};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use trace::{Call, MapAdvice, MappedFile, OpenedFile, StoppedTask, TraceEnd, Traced};
 pub use usage::{Scheduled, Usage, children_usage, process_usage, thread_scheduled, thread_usage};

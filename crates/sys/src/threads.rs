@@ -41,7 +41,6 @@ pub fn start_thread_in<'scope, T: Send + 'scope>(
 /// # Errors
 /// The errors of [`start_thread`].
 pub fn check_threads(count: usize) -> io::Result<()> {
-    let before = threads_of_process();
     let mut started = Vec::with_capacity(count);
     let (end, ends) = sync_channel::<()>(0);
     let ends = std::sync::Arc::new(std::sync::Mutex::new(ends));
@@ -59,30 +58,41 @@ pub fn check_threads(count: usize) -> io::Result<()> {
         // It has nothing to panic with.
         let _ = thread.join();
     }
-    until_released(before);
+    until_released();
     result
 }
 
-/// Waits until no more than `most` threads count towards a limit: the kernel releases one a moment after it was joined.
-/// Gives up soon, as another thread may have been started meanwhile.
-pub fn until_released(most: Option<usize>) {
-    const LOOKS: u32 = 200;
+/// Waits until no thread of this process that has ended counts towards a limit: the kernel releases one a moment after it
+/// was joined. Gives up after seconds.
+pub fn until_released() {
+    const LOOKS: u32 = 5_000;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
     for _ in 0..LOOKS {
-        if threads_of_process() <= most {
-            break;
+        let Ok(mut tasks) = std::fs::read_dir("/proc/self/task") else {
+            return;
+        };
+        let stat =
+            |task: std::io::Result<std::fs::DirEntry>| std::fs::read(task?.path().join("stat"));
+        if !tasks.any(|task| stat(task).is_ok_and(|stat| has_ended(&stat))) {
+            return;
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// Returns how many threads this process has, the calling one included; those that have been joined count until the
-/// kernel has released them.
-#[must_use]
-pub fn threads_of_process() -> Option<usize> {
-    std::fs::read_dir("/proc/self/task")
-        .ok()
-        .map(Iterator::count)
+/// Returns whether a thread has ended, by its `/proc/PID/task/TID/stat`: the flag that the kernel sets before the thread
+/// can be joined.
+fn has_ended(stat: &[u8]) -> bool {
+    /// `PF_EXITING` of the kernel.
+    const EXITING: u64 = 4;
+    // The name of the thread, in parentheses, may have spaces and parentheses itself.
+    let rest = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+    let flags = rest
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .nth(6);
+    let flags = flags.and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & EXITING != 0)
 }
 
 fn refused(name: &str, error: io::Error) -> io::Error {
@@ -118,6 +128,29 @@ mod tests {
         });
         assert_eq!(sum, Some(6));
         check_threads(3).expect("no limit is near");
+    }
+
+    #[test]
+    fn a_thread_has_ended_by_its_flags() {
+        let stat = |flags: u32| format!("7 (a) (b c) R 1 7 7 0 -1 {flags} 0 0 0\n").into_bytes();
+        assert!(has_ended(&stat(4_194_304 | 4)));
+        assert!(!has_ended(&stat(4_194_304)));
+        assert!(!has_ended(b""));
+    }
+
+    #[test]
+    fn threads_that_were_joined_are_released() {
+        let tasks = || std::fs::read_dir("/proc/self/task").expect("they are ours");
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        for _ in 0..100 {
+            start_thread("released", || {})
+                .expect("no limit is near")
+                .join()
+                .expect("it ends");
+            until_released();
+            let found = tasks().flatten().filter_map(|task| name(task).ok());
+            assert_eq!(found.filter(|name| name.trim() == "released").count(), 0);
+        }
     }
 
     #[test]

@@ -71,10 +71,10 @@ impl StackWatcher {
         })
     }
 
-    /// Ends the thread, and returns whether there was one: for a program that cannot be started while it counts towards a
-    /// limit on processes. Stacks are unwound at the end then, and those of processes that have ended are unknown.
-    pub fn end_thread(&mut self) -> bool {
-        self.join().is_some()
+    /// Ends the thread: for a program that cannot be started while it counts towards a limit on processes. Stacks are
+    /// unwound at the end then, and those of processes that have ended are unknown.
+    pub fn end_thread(&mut self) {
+        let _ = self.join();
     }
 
     fn join(&mut self) -> Option<Result<()>> {

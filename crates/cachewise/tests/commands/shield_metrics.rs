@@ -36,7 +36,7 @@ fn refused() {
 }
 
 /// The value of a series without labels, or with these.
-fn value(exposition: &str, series: &str) -> Option<u64> {
+pub fn value(exposition: &str, series: &str) -> Option<u64> {
     let line = |line: &str| {
         line.strip_prefix(series)?
             .strip_prefix(' ')?
@@ -49,7 +49,7 @@ fn value(exposition: &str, series: &str) -> Option<u64> {
 const DROPPED: &str = "cachewise_shield_pages{fate=\"dropped\"}";
 
 /// The whole file; `None` until there is one.
-fn exposition(path: &Path) -> Option<String> {
+pub fn exposition(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     assert!(text.ends_with("# EOF\n"), "a part of a file: {text}");
     Some(text)

@@ -112,9 +112,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 redact_arguments(&mut interval.run_mut().command);
             }
             let end_threads = || {
-                let ended = watcher.as_mut().is_some_and(StackWatcher::end_thread);
-                let ended = with_snapshot.as_mut().is_some_and(WithSnapshot::end_thread) || ended;
-                probe.as_mut().is_some_and(Probe::end_thread) || ended
+                watcher.iter_mut().for_each(StackWatcher::end_thread);
+                with_snapshot.iter_mut().for_each(WithSnapshot::end_thread);
+                probe.iter_mut().for_each(Probe::end_thread);
             };
             let command = || child::command(&arguments.command);
             match child::run(&kernel, command, end_threads) {

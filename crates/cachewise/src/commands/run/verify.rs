@@ -94,7 +94,7 @@ fn repeat(arguments: &Run, kernel: &Kernel) -> Result<(TimeUse, u64)> {
         command.stderr(Stdio::null());
         command
     };
-    let course = match child::run(kernel, command, || false) {
+    let course = match child::run(kernel, command, || ()) {
         Ok(course) => course,
         Err(StartError::Start(error)) => {
             return Err(error).context("cannot run the command again");

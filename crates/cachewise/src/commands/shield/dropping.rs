@@ -54,6 +54,10 @@ const CLOSE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(10);
 const RETRY_MOST: Duration = Duration::from_secs(2);
 
+/// The same where the file cannot be opened, as while another file system is mounted over its own.
+const REOPEN: Duration = CLOSE;
+const REOPEN_MOST: Duration = Duration::from_secs(60);
+
 /// The wait after which pages that the kernel still holds a reference to are advised to be dropped, once in a block. A CPU
 /// that has become idle keeps the latest folios that it read on a list of its own; only this advice empties the lists, of
 /// all CPUs, which is too much for each block.
@@ -259,9 +263,13 @@ impl Dropper {
         }
         let mut advice = self.outcome.figures.advice;
         let Some(file) = self.file(block.mapping)? else {
-            // Pages of a file that cannot be opened stay.
+            // Pages of a file that cannot be opened stay, as far as is known.
             let pages = decision.drop.count() + decision.all_kept();
             self.parked.insert(block, pages);
+            let opened = self.open.get(&block.mapping);
+            if opened.is_none_or(|opened| opened.is_named) {
+                self.retry_later(block, REOPEN, REOPEN_MOST);
+            }
             return Ok(decision);
         };
         let pages = decision.drop.count() + decision.write.count();
@@ -311,9 +319,14 @@ impl Dropper {
             self.retries.remove(&block);
             return;
         }
+        self.retry_later(block, RETRY, RETRY_MOST);
+    }
+
+    /// Has a block decided on again, each time after twice the wait of before.
+    fn retry_later(&mut self, block: Block, first: Duration, most: Duration) {
         let wait = match self.retries.get(&block) {
-            Some(retry) => (retry.wait * 2).min(RETRY_MOST),
-            None => RETRY,
+            Some(retry) => (retry.wait * 2).clamp(first, most),
+            None => first,
         };
         let at = Instant::now() + wait;
         self.retries.insert(block, Retry { at, wait });
@@ -451,8 +464,9 @@ impl Dropper {
         }
         let opened = self.open.get_mut(&mapping);
         Ok(opened.and_then(|opened| {
+            let file = opened.file.as_ref()?;
             opened.used = Instant::now();
-            opened.file.as_ref()
+            Some(file)
         }))
     }
 

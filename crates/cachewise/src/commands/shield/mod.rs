@@ -69,7 +69,7 @@ pub fn shield(arguments: &Arguments) -> Result<ExitCode> {
             };
             watch(arguments, followed.as_ref(), &selected, interrupt, tick)?
         }
-        None => match child::run(&kernel, || child::command(&arguments.command), || false) {
+        None => match child::run(&kernel, || child::command(&arguments.command), || ()) {
             Ok(course) => (ExitCode::from(status_of(course.exit)), true),
             Err(StartError::Start(error)) => {
                 return Ok(not_started(&arguments.command[0], &error));

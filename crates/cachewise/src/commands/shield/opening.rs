@@ -1,6 +1,7 @@
 //! Files of shielded programs, opened once more: by inode number, or by a descriptor or mapping of the program.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,8 +30,8 @@ const DESCRIPTORS: usize = 4096;
 #[derive(Debug)]
 pub struct Opener {
     kernel: Kernel,
-    /// Directories on the file systems of files, by device; `None`: there is none here.
-    mounts: HashMap<(u32, u32), Option<File>>,
+    /// Directories on the file systems of files, by device.
+    mounts: HashMap<(u32, u32), File>,
 }
 
 impl Opener {
@@ -62,12 +63,11 @@ impl Opener {
         if self.mounts.len() >= MOUNTS {
             self.mounts.clear();
         }
-        let kernel = &self.kernel;
-        let mount = self
-            .mounts
-            .entry(wanted.device)
-            .or_insert_with(|| open_mount(kernel, wanted));
-        open_by_inode(mount.as_ref()?.as_fd(), wanted.inode, wanted.generation).ok()
+        let mount = match self.mounts.entry(wanted.device) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(open_mount(&self.kernel, wanted)?),
+        };
+        open_by_inode(mount.as_fd(), wanted.inode, wanted.generation).ok()
     }
 
     /// Closes the directories of mounts, so that they can be unmounted.

@@ -143,8 +143,8 @@ fn watch(command: &[OsString]) -> Result<Result<Watched, ExitCode>> {
     };
     let mut watcher = TouchWatcher::start(&probe)?;
     let end_threads = || {
-        let ended = watcher.end_thread();
-        probe.end_thread() || ended
+        watcher.end_thread();
+        probe.end_thread();
     };
     let course = match child::run(&kernel, || child::command(command), end_threads) {
         Ok(course) => course,

@@ -117,7 +117,7 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
 
 /// Has it run to its end; how it ended.
 fn course(command: &[OsString]) -> Result<Exit> {
-    match child::run(&Kernel::new(), || child::command(command), || false) {
+    match child::run(&Kernel::new(), || child::command(command), || ()) {
         Ok(course) => Ok(course.exit),
         Err(StartError::Start(error)) => {
             bail!("cannot run {}: {error}", command[0].to_string_lossy())
