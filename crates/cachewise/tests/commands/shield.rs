@@ -524,9 +524,7 @@ fn nothing_is_left() {
     assert!(!held.is_empty(), "it has programs in the kernel");
     shield.signal(Signal::KILL);
     shield.wait().expect(-9, "it is killed");
-    until("the kernel has removed all", || {
-        held.left().is_empty().then_some(())
-    });
+    held.until_gone();
     assert!(!shielded.result().exists(), "no half of a result");
     // The reader runs on.
     reader.read();
