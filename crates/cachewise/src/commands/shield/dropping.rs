@@ -1,9 +1,7 @@
 //! The thread that drops pages behind shielded programs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,13 +14,9 @@ use cachewise_sys::{begin_write_back_range, fadvise_dont_need_range, page_size, 
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::opening::{Opener, path_of};
+use super::open_files::{CLOSE, NAMES, OpenFiles};
 use super::outcome::{Figures, FileReport, Outcome};
-use super::rooms::Rooms;
 use super::shielded_files::ShieldedFiles;
-
-/// `FUSE_SUPER_MAGIC` of the kernel.
-const FUSE: u64 = 0x6573_5546;
 
 /// Time between two looks at all blocks.
 const SCAN: Duration = Duration::from_millis(250);
@@ -44,12 +38,6 @@ const LEFT: Duration = Duration::from_millis(250);
 /// Nice value of the thread.
 const PRIORITY: i32 = -10;
 
-/// Files that are kept open at most.
-const OPEN: usize = 256;
-
-/// An open file that was not used for this long is closed, so that its file system can be unmounted.
-const CLOSE: Duration = Duration::from_secs(1);
-
 /// Waits before a block is decided on again, at first and at most.
 const RETRY: Duration = Duration::from_millis(10);
 const RETRY_MOST: Duration = Duration::from_secs(2);
@@ -67,22 +55,8 @@ const HELD: Duration = Duration::from_millis(80);
 const AT_END: Duration = Duration::from_millis(500);
 const AT_END_WRITES: Duration = Duration::from_secs(30);
 
-/// Names of files that are remembered for the report, at most.
-const NAMES: usize = 4096;
-
 /// Reasons that may pass.
 const PASSING: [Kept; 4] = [Kept::Writeback, Kept::Locked, Kept::Mapped, Kept::InUse];
-
-/// A file, opened once more.
-#[derive(Debug)]
-struct Opened {
-    /// `None`: it cannot be opened, or is not to be dropped.
-    file: Option<File>,
-    is_named: bool,
-    inode: u64,
-    generation: u32,
-    used: Instant,
-}
 
 /// A block that is decided on again.
 #[derive(Debug, Clone, Copy)]
@@ -152,12 +126,8 @@ impl Dropping {
 
 struct Dropper {
     shield: Shield,
-    opener: Opener,
-    rooms: Rooms,
+    open: OpenFiles,
     writes: bool,
-    named: ShieldedFiles,
-    open: HashMap<u64, Opened>,
-    names: HashMap<u64, PathBuf>,
     retries: HashMap<Block, Retry>,
     /// Blocks whose pages stay for good, as far as is known.
     parked: HashMap<Block, u64>,
@@ -174,12 +144,8 @@ impl Dropper {
     fn new(shield: Shield, kernel: Kernel, writes: bool, named: ShieldedFiles) -> Dropper {
         Dropper {
             shield,
-            rooms: Rooms::new(kernel.clone()),
-            opener: Opener::new(kernel),
+            open: OpenFiles::new(kernel, named),
             writes,
-            named,
-            open: HashMap::new(),
-            names: HashMap::new(),
             retries: HashMap::new(),
             parked: HashMap::new(),
             scanned: Instant::now(),
@@ -243,7 +209,7 @@ impl Dropper {
         let is_due = |retry: &Retry| retry.wait == HELD;
         if decision.kept(Kept::InUse) > 0 && self.retries.get(&block).is_some_and(is_due) {
             let held = self.shield.decide(block, ahead, self.writes, true)?;
-            if let Some(file) = self.file(block.mapping)? {
+            if let Some(file) = self.open.file(&mut self.shield, block.mapping)? {
                 let file = file.as_fd();
                 let dropped = each_run(block, &held.drop, |range| {
                     fadvise_dont_need_range(file, range)
@@ -262,12 +228,11 @@ impl Dropper {
             return Ok(decision);
         }
         let mut advice = self.outcome.figures.advice;
-        let Some(file) = self.file(block.mapping)? else {
+        let Some(file) = self.open.file(&mut self.shield, block.mapping)? else {
             // Pages of a file that cannot be opened stay, as far as is known.
             let pages = decision.drop.count() + decision.all_kept();
             self.parked.insert(block, pages);
-            let opened = self.open.get(&block.mapping);
-            if opened.is_none_or(|opened| opened.is_named) {
+            if self.open.is_named(block.mapping) {
                 self.retry_later(block, REOPEN, REOPEN_MOST);
             }
             return Ok(decision);
@@ -366,10 +331,7 @@ impl Dropper {
         self.found = found;
         self.forget_blocks(blocks)?;
         self.forget_files()?;
-        self.open.retain(|_, opened| opened.used.elapsed() < CLOSE);
-        if self.open.is_empty() {
-            self.opener.release();
-        }
+        self.open.close_unused();
         self.scanned = Instant::now();
         self.scan_every = SCAN.max(begin.elapsed() * SCAN_SHARE);
         Ok(())
@@ -417,57 +379,10 @@ impl Dropper {
     }
 
     fn remember(&mut self, mapping: u64, file: ShieldedFile) {
-        let path = self.names.remove(&mapping);
+        let path = self.open.forget_name(mapping);
         if self.outcome.files.len() < NAMES {
             self.outcome.files.push(FileReport { path, file });
         }
-    }
-
-    /// The file at a mapping, open.
-    fn file(&mut self, mapping: u64) -> Result<Option<&File>> {
-        let is_open = |opened: &Opened| opened.used.elapsed() < CLOSE;
-        if !self.open.get(&mapping).is_some_and(is_open) {
-            let Some(wanted) = self.shield.file(mapping)? else {
-                return Ok(None);
-            };
-            let known = self.open.remove(&mapping);
-            let is_known = |known: &Opened| {
-                (known.inode, known.generation) == (wanted.inode, wanted.generation)
-                    && known.file.is_some()
-            };
-            let file = match known.filter(is_known) {
-                Some(known) => known.file,
-                None if wanted.magic == FUSE => None,
-                None => self.opener.open(&mut self.shield, mapping, &wanted),
-            };
-            let is_named = file.as_ref().is_none_or(|file| self.named.has(file));
-            let room = self.rooms.of(wanted.pid);
-            self.shield.set_room(mapping, room)?;
-            if let Some(file) = &file
-                && self.names.len() < NAMES
-                && !self.names.contains_key(&mapping)
-                && let Some(path) = path_of(file.as_fd())
-            {
-                self.names.insert(mapping, path);
-            }
-            if self.open.len() >= OPEN {
-                self.open.clear();
-            }
-            let opened = Opened {
-                file: file.filter(|_| is_named),
-                is_named,
-                inode: wanted.inode,
-                generation: wanted.generation,
-                used: Instant::now(),
-            };
-            self.open.insert(mapping, opened);
-        }
-        let opened = self.open.get_mut(&mapping);
-        Ok(opened.and_then(|opened| {
-            let file = opened.file.as_ref()?;
-            opened.used = Instant::now();
-            Some(file)
-        }))
     }
 
     fn finish(mut self, ahead: bool) -> Result<Outcome> {
@@ -477,7 +392,7 @@ impl Dropper {
             self.handle(block, false)?;
         }
         self.parked.clear();
-        self.open.retain(|_, opened| opened.file.is_some());
+        self.open.forget_unopened();
         let patience = match self.writes {
             true => AT_END_WRITES,
             false => AT_END,
@@ -496,8 +411,7 @@ impl Dropper {
                     continue;
                 }
                 let decision = self.handle(noted.block, ahead)?;
-                let opened = self.open.get(&noted.block.mapping);
-                match opened.is_none_or(|opened| opened.is_named) {
+                match self.open.is_named(noted.block.mapping) {
                     true => not_opened += decision.drop.count(),
                     false => not_named += decision.drop.count(),
                 }

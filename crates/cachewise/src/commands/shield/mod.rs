@@ -9,6 +9,7 @@
 pub mod arguments;
 pub mod dropping;
 mod metrics;
+mod open_files;
 mod opening;
 pub mod outcome;
 mod report;
