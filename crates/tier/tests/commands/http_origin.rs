@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -25,6 +26,21 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
+/// Returns a port that stays free until a server listens on it: the kernel hands out ports from 32768 on, and other
+/// processes of these tests begin at other numbers.
+fn free_port() -> u16 {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let from = std::process::id().wrapping_mul(8);
+    let ports = std::iter::repeat_with(|| from.wrapping_add(TAKEN.fetch_add(1, Relaxed)) % COUNT);
+    ports
+        .take(COUNT as usize)
+        .map(|number| u16::try_from(FIRST + number).expect("a port"))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
+}
+
 /// A server that runs until it is dropped.
 pub struct Server {
     _started: Started,
@@ -35,8 +51,7 @@ impl Server {
     /// Starts a server on a port and waits until it listens. Returns `None`, with a note, if the
     /// program is missing.
     pub fn start(what: &str, command: impl FnOnce(u16) -> Command) -> Option<Server> {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = port.expect("a free port").port();
+        let port = free_port();
         let mut command = command(port);
         let program = command.get_program().to_owned();
         let is_there = Command::new(&program)

@@ -1,6 +1,7 @@
 //! A real server of S3: moto, in an environment of Python's that is kept from one run to the next.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,6 +86,9 @@ fn environment() -> Result<PathBuf, String> {
     let place = root.join(target).join("moto");
     let python = place.join("bin/python");
     let last = |why: String| why.trim().lines().last().unwrap_or("no reason").to_owned();
+    // Several tests begin at once, and the first one makes it for all.
+    let lock = File::create(place.with_extension("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
     if run(Command::new(&python).args(["-c", "import boto3, flask, moto.server"])).is_err() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&place))
             .map_err(|why| format!("python3 -m venv: {}", last(why)))?;
