@@ -11,7 +11,7 @@ use super::site::{Site, TOKEN, value_of};
 use crate::support::{Ended, Scratch, Started, cachewise, until};
 
 /// More than the 32,768 rows of a probe.
-const FILES: usize = 40_000;
+const FILES: usize = 34_000;
 
 fn files() -> Scratch {
     let scratch = Scratch::new();
@@ -44,7 +44,7 @@ fn is_lossy(lost: &Value) -> bool {
 pub fn of_serve() {
     let files = files();
     // Longer than it takes to read them: each tick has a table of its own.
-    let site = Site::new(&["--interval", "20"]);
+    let site = Site::new(&["--interval", "8"]);
     let before = site.get("/metrics").body;
     assert!(
         value_of(&before, "cachewise_lost_events_total{kind=\"rows\"}").is_some(),
@@ -125,7 +125,8 @@ pub fn of_recordings() {
 
 pub fn of_top() {
     let files = files();
-    for format in ["json", "openmetrics"] {
+    let formats = ["json", "openmetrics"];
+    let tops = formats.map(|format| {
         let mut top = cachewise(["top", "-b", "300", "-o", format, "--top", "5"]);
         let mut top = Started::of(top.stdin(Stdio::null()));
         top.until_thread("signals");
@@ -138,8 +139,11 @@ pub fn of_top() {
                 .any(|link| link.to_string_lossy().contains("bpf_link"))
                 .then_some(())
         });
-        read_all(&files);
-        read_all(&files);
+        top
+    });
+    read_all(&files);
+    read_all(&files);
+    for (format, top) in formats.into_iter().zip(tops) {
         top.signal(Signal::TERM);
         let ended = top.wait().expect(0, "a signal ends it");
         let out = ended.out();
