@@ -8,12 +8,18 @@ use std::io::Write;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
+    ("chunk", chunk),
     ("matrix", matrix),
     ("recording", recording),
     ("resp", resp),
     ("snapshot", snapshot),
 ];
+
+/// A chunk of a published version: a list of objects, with or without extended attributes, or references.
+pub fn chunk(data: &[u8]) {
+    let _ = cachewise_tier::fuzzing::chunk(data);
+}
 
 /// A matrix file (TOML) and the runs that it means.
 pub fn matrix(data: &[u8]) {

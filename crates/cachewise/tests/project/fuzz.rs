@@ -119,6 +119,9 @@ fn corpus_files_are_valid() {
             "it has samples"
         );
     }
+    for bytes in corpus("chunk") {
+        assert!(cachewise_tier::fuzzing::chunk(&bytes), "a chunk");
+    }
     for bytes in corpus("resp") {
         assert!(cachewise_tier::fuzzing::resp(&bytes), "a whole reply");
     }

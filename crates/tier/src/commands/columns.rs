@@ -133,7 +133,7 @@ pub const DEV_CLUSTER: [SheetColumn; 4] = [
 ];
 
 /// `publish`: the one version.
-pub const PUBLISHED: [SheetColumn; 13] = [
+pub const PUBLISHED: [SheetColumn; 14] = [
     SheetColumn::new("version", "VERSION", false, "Name and version"),
     SheetColumn::new(
         "serial",
@@ -144,6 +144,12 @@ pub const PUBLISHED: [SheetColumn; 13] = [
     SheetColumn::new("files", "FILES", true, "Files of the version"),
     SheetColumn::new("directories", "DIRS", true, "Directories of the version"),
     SheetColumn::new("links", "LINKS", true, "Symbolic links of the version"),
+    SheetColumn::new(
+        "with_attributes",
+        "XATTRS",
+        true,
+        "Files and directories with extended attributes",
+    ),
     SheetColumn::new("size_bytes", "SIZE", true, "Bytes of the files"),
     SheetColumn::new(
         "read_files",

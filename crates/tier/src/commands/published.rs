@@ -78,6 +78,7 @@ fn publication(done: &Publication, began: Instant) -> Sheet {
         number(walked.files),
         number(walked.directories),
         number(walked.links),
+        number(walked.with_attributes),
         SheetCell::bytes(Bytes(walked.bytes)),
         number(walked.read_files),
         SheetCell::bytes(Bytes(walked.read_bytes)),
@@ -215,13 +216,18 @@ impl Mounted {
             deadline: wanted.cache.read_deadline,
         };
         let record = runtime.block_on(feed.record())?;
+        let published = Published::new(Arc::clone(&feed.store), record.clone());
+        let published = match feed.name.is_latest() {
+            true => published.followed(),
+            false => published,
+        };
         wanted.cache.block = Bytes(record.block);
         wanted.for_kept_pages();
         wanted.mount.root = Published::root_of(&record);
         // Names never change: another version is another tree.
         wanted.mount.revalidate = std::time::Duration::from_secs(365 * 86_400);
         Ok(Some(Self {
-            published: Arc::new(Published::new(Arc::clone(&feed.store), record.clone())),
+            published: Arc::new(published),
             feed,
             record,
             poll: wanted.mount.poll,

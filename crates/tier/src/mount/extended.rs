@@ -9,6 +9,7 @@ use fuser::{Errno, ReplyXattr};
 use super::inodes::{Content, Inode};
 use super::operations::Operation;
 use super::shared::MountShared;
+use crate::published::attributes::is_data;
 use crate::{Error, File};
 
 /// The list that decides who may access an object.
@@ -16,9 +17,7 @@ const ACCESS: &str = "system.posix_acl_access";
 
 /// Names that are shown as they are. Others mean something to the origin's file system only, or to root.
 fn is_shown(name: &OsStr) -> bool {
-    const WHOLE: [&str; 3] = [ACCESS, "system.posix_acl_default", "security.capability"];
-    let bytes = name.as_encoded_bytes();
-    bytes.starts_with(b"user.") || WHOLE.iter().any(|whole| name == *whole)
+    is_data(name.as_encoded_bytes()) || name == ACCESS || name == "system.posix_acl_default"
 }
 
 /// The object of the origin that an inode stands for.

@@ -14,7 +14,7 @@ use fuser::FileAttr;
 use super::attributes::Owner;
 use super::inodes::ROOT;
 use crate::published::address::Ref;
-use crate::published::leaf::{ItemKind, ItemView, Leaf};
+use crate::published::leaf::{ItemKind, ItemView, Leaf, Leaves};
 use crate::{BlockCache, Error, File, Kind, Meta, Version};
 
 /// The first of the numbers for objects that have none of their own. [`super::inodes::Inodes`] has those below, from
@@ -108,7 +108,7 @@ impl Nodes {
 pub(super) struct Fixed {
     nodes: Mutex<Nodes>,
     /// The root of the version that is mounted, once it was read.
-    root: Mutex<Option<File>>,
+    root: Mutex<Option<(PathBuf, Place)>>,
     /// The version of all metadata.
     none: Version,
 }
@@ -149,14 +149,17 @@ impl Fixed {
     /// Returns the root of the version that is mounted now, at this path.
     ///
     /// # Errors
-    /// The errors of [`BlockCache::look`].
-    pub(super) async fn root(&self, cache: &BlockCache, path: &Path) -> Result<File, Error> {
+    /// Those of [`Leaves::top`].
+    pub(super) async fn root(&self, trees: &dyn Leaves, path: &Path) -> Result<Place, Error> {
         let known = || self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(root) = known().as_ref().filter(|root| root.path() == path) {
+        if let Some((_, root)) = known().as_ref().filter(|(known, _)| known == path) {
             return Ok(root.clone());
         }
-        let root = cache.look(path).await?;
-        *known() = Some(root.clone());
+        let root = Place {
+            leaf: trees.top(path).await?,
+            at: 0,
+        };
+        *known() = Some((path.to_owned(), root.clone()));
         Ok(root)
     }
 
@@ -166,17 +169,28 @@ impl Fixed {
     /// Those of [`Self::root`].
     pub(super) async fn directory(
         &self,
-        cache: &BlockCache,
+        trees: &dyn Leaves,
         root: &Path,
         number: u64,
     ) -> Result<Option<Ref>, Error> {
-        if number != ROOT {
-            let place = self.get(number);
-            return Ok(place.and_then(|place| place.view()?.directory()));
+        let place = self.place(trees, root, number).await?;
+        Ok(place.and_then(|place| place.view()?.directory()))
+    }
+
+    /// Returns what a number stands for; `None` for an object of the mount itself.
+    ///
+    /// # Errors
+    /// Those of [`Self::root`].
+    pub(super) async fn place(
+        &self,
+        trees: &dyn Leaves,
+        root: &Path,
+        number: u64,
+    ) -> Result<Option<Place>, Error> {
+        match number {
+            ROOT => self.root(trees, root).await.map(Some),
+            _ => Ok(self.get(number)),
         }
-        let root = self.root(cache, root).await?;
-        let content = root.meta().content.as_ref();
-        Ok(content.and_then(|content| content.refs.first().copied()))
     }
 
     /// Returns the metadata of an object, without its blocks.

@@ -14,15 +14,19 @@ use cachewise_units::ByteRange;
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr,
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
-    Request,
+    ReplyXattr, Request,
 };
 
 use super::Operation;
+use super::extended;
 use super::filesystem::{GENERATION, answer, answer_missing, errno, negotiate, part, statfs};
-use super::fixed_lists::{directory, find, fixed, list, list_with_attributes, own, trees};
+use super::fixed_lists::{
+    attributes, directory, find, fixed, list, list_with_attributes, own, place, trees,
+};
 use super::inodes::{Content, ROOT};
 use super::shared::MountShared;
 use crate::published::address::Ref;
+use crate::published::attributes::is_data;
 
 /// The parts of an open directory.
 type Handles = Mutex<HashMap<u64, Arc<[Ref]>>>;
@@ -108,16 +112,13 @@ impl fuser::Filesystem for FixedFilesystem {
         answer(&self.shared, |shared| async move {
             let fixed = fixed(&shared);
             let owner = shared.owner();
-            let attributes = match fixed.get(number) {
-                Some(place) => {
+            let attributes = match place(&shared, number).await {
+                Ok(Some(place)) => {
                     let view = place.view();
                     Ok(view.map(|view| fixed.attributes(owner, number, &view)))
                 }
-                None if number == ROOT => {
-                    let root = fixed.root(&shared.cache, &shared.inodes.root()).await;
-                    root.map(|root| Some(owner.attributes(number, root.meta())))
-                }
-                None => Ok(own(&shared, number).map(|inode| shared.attributes(&inode))),
+                Ok(None) => Ok(own(&shared, number).map(|inode| shared.attributes(&inode))),
+                Err(error) => Err(error),
             };
             let is_error = !matches!(attributes, Ok(Some(_)));
             let operations = &shared.operations;
@@ -140,6 +141,54 @@ impl fuser::Filesystem for FixedFilesystem {
             Some(target) => reply.data(target),
             None => reply.error(Errno::EINVAL),
         }
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let begun = Instant::now();
+        if !trees(&self.shared).has_attributes() {
+            // The kernel does not ask again.
+            return reply.error(Errno::ENOSYS);
+        }
+        let operations = &self.shared.operations;
+        if !is_data(name.as_encoded_bytes()) {
+            operations.answered(Operation::Getxattr, begun, false);
+            // A program that looks for access control lists of all files does not go on.
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let name = name.to_owned();
+        answer(&self.shared, |shared| async move {
+            let found = attributes(&shared, number.0).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, found.is_err());
+            match found.as_ref().map(|all| all.get(name.as_encoded_bytes())) {
+                Ok(Some(value)) => extended::answer(value, size, reply),
+                Ok(None) => reply.error(Errno::ENODATA),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
+    }
+
+    fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let begun = Instant::now();
+        if !trees(&self.shared).has_attributes() {
+            return reply.error(Errno::ENOSYS);
+        }
+        answer(&self.shared, |shared| async move {
+            let found = attributes(&shared, number.0).await;
+            let operations = &shared.operations;
+            operations.answered(Operation::Getxattr, begun, found.is_err());
+            match found {
+                Ok(all) => extended::answer(&all.names(), size, reply),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
     }
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {

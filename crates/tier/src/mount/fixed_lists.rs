@@ -15,6 +15,7 @@ use super::inodes::{Inode, ROOT};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
 use crate::published::address::Ref;
+use crate::published::attributes::Attributes;
 use crate::published::leaf::{ItemKind, Leaf, Leaves};
 use crate::{Error, Kind};
 
@@ -44,7 +45,22 @@ pub(super) fn own(shared: &MountShared, number: u64) -> Option<Arc<Inode>> {
 /// Returns the topmost chunk of a directory; `None` for another object.
 pub(super) async fn directory(shared: &MountShared, number: u64) -> Result<Option<Ref>, Error> {
     let root = shared.inodes.root();
-    fixed(shared).directory(&shared.cache, &root, number).await
+    fixed(shared).directory(trees(shared), &root, number).await
+}
+
+/// Returns what a number stands for, as [`Fixed::place`] does.
+pub(super) async fn place(shared: &MountShared, number: u64) -> Result<Option<Place>, Error> {
+    let root = shared.inodes.root();
+    fixed(shared).place(trees(shared), &root, number).await
+}
+
+/// Returns the extended attributes of an object.
+pub(super) async fn attributes(shared: &MountShared, number: u64) -> Result<Attributes, Error> {
+    let place = place(shared, number).await?;
+    let Some(stored) = place.and_then(|place| place.view()?.attributes()) else {
+        return Ok(Attributes::default());
+    };
+    trees(shared).attributes(&stored).await
 }
 
 /// Finds a name in a directory.

@@ -20,7 +20,7 @@ pub enum Change {
     Removed,
     /// The bytes differ, the target of a link, or the kind.
     Content,
-    /// Mode, owner, time of the last write or number of names differ.
+    /// Mode, owner, time of the last write, number of names or extended attributes differ.
     Attributes,
 }
 
@@ -146,6 +146,7 @@ fn item(
             item.modified,
             item.links,
             item.has_acl,
+            item.attributes.state(),
         )
     };
     let change = match (is_same, attributes(one) == attributes(other)) {

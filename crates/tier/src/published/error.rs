@@ -84,7 +84,8 @@ pub enum PublishError {
 
     /// A record is cut, or not of this form.
     #[error(
-        "the record of {version} is damaged or of a newer cachewise ({why}); publish it again as another version"
+        "the record of {version} is damaged or of a newer cachewise ({why}); update this program, or publish it again as another \
+         version"
     )]
     Record {
         /// `NAME@VERSION`.
@@ -153,6 +154,16 @@ pub enum PublishError {
         path: PathBuf,
         /// How often it was read.
         times: u32,
+    },
+
+    /// An object has more attributes than a version can have.
+    #[error(
+        "{}: its extended attributes take more than 256 KiB, and a version has no more of an object; remove some",
+        escaped(path)
+    )]
+    Attributes {
+        /// The object.
+        path: PathBuf,
     },
 
     /// `gc` and `publish` exclude each other.

@@ -9,9 +9,10 @@ use std::path::Path;
 use rustix::fs::Statx;
 
 use super::address::{Content, Hash, PackId, Ref};
+use super::attributes::Stored;
 
 /// The first bytes. Another form gets another number; an index of another form is not used.
-const MAGIC: [u8; 8] = *b"cwindex1";
+const MAGIC: [u8; 8] = *b"cwindex2";
 const HEAD: usize = 64;
 const FILE: usize = 56;
 const BLOCK: usize = 56;
@@ -80,9 +81,20 @@ pub(super) struct KnownFile {
     /// The packs of its blocks, where `content` refers to chunks.
     pub packs: Vec<PackId>,
     pub has_acl: bool,
+    pub attributes: Stored,
+}
+
+impl KnownFile {
+    /// Returns the packs that it refers to.
+    pub(super) fn lies_in(&self) -> impl Iterator<Item = PackId> {
+        let refs = self.content.refs.iter().map(|to| to.pack);
+        refs.chain(self.packs.iter().copied())
+            .chain(self.attributes.packs())
+    }
 }
 
 const ACL: u8 = 1 << 7;
+const ATTRIBUTES: u8 = 1 << 6;
 
 /// An index: empty, or of a version.
 #[derive(Debug, Default)]
@@ -154,7 +166,7 @@ impl LocalIndex {
         let at = usize::try_from(word(record, 40)?).ok()?;
         let mut from = super::wire::Reader(self.bytes.get(at..)?);
         let first = from.byte()?;
-        let level = first & !ACL;
+        let level = first & !(ACL | ATTRIBUTES);
         let count = from.byte()?;
         let refs: Option<Vec<Ref>> = (0..count).map(|_| take_ref(&mut from)).collect();
         let refs = refs?;
@@ -164,19 +176,21 @@ impl LocalIndex {
                 packs.push(PackId(from.array()?));
             }
         }
-        let content = Content {
-            level,
-            refs: refs.into(),
+        let attributes = match first & ATTRIBUTES {
+            0 => Stored::None,
+            _ => Stored::take(&mut from, take_ref)?,
         };
-        let mut lies_in = packs.iter().chain(content.refs.iter().map(|to| &to.pack));
-        if lies_in.any(|pack| self.avoided.contains(pack)) {
-            return None;
-        }
-        Some(KnownFile {
-            content,
+        let known = KnownFile {
+            content: Content {
+                level,
+                refs: refs.into(),
+            },
             packs,
             has_acl: first & ACL != 0,
-        })
+            attributes,
+        };
+        let is_avoided = known.lies_in().any(|pack| self.avoided.contains(&pack));
+        (!is_avoided).then_some(known)
     }
 
     /// Finds the record of a file, first near the last one that was found: files of a directory mostly have neighbouring
@@ -263,7 +277,10 @@ impl LocalIndex {
             out.extend_from_slice(&(at as u64).to_le_bytes());
             out.extend_from_slice(&[0; 8]);
             let begin = contents.len();
-            contents.push(content.level | if file.has_acl { ACL } else { 0 });
+            let has_attributes = file.attributes != Stored::None;
+            let flags = [(file.has_acl, ACL), (has_attributes, ATTRIBUTES)];
+            let flags = flags.iter().filter(|(is_set, _)| *is_set);
+            contents.push(flags.fold(content.level, |all, (_, flag)| all | flag));
             contents.push(content.refs.len() as u8);
             for to in content.refs.iter() {
                 contents.extend_from_slice(&ref_bytes(to));
@@ -271,6 +288,11 @@ impl LocalIndex {
             if content.level > 0 {
                 super::wire::put(&mut contents, packs.len() as u64);
                 contents.extend(packs.iter().flat_map(|pack| pack.0));
+            }
+            if has_attributes {
+                file.attributes.put(&mut contents, |out, piece| {
+                    out.extend_from_slice(&ref_bytes(piece));
+                });
             }
             at += contents.len() - begin;
         }

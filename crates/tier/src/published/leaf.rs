@@ -1,7 +1,9 @@
 //! [`Leaf`]: the objects of a directory, as they are stored. They are decoded when they are requested, so that a directory
 //! takes no more memory than in the store.
 
+use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +11,22 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::address::{Content, Hash, INLINE, PackId, Ref};
+use super::attributes::{Attributes, Stored};
 use super::wire::Reader;
 use crate::Error;
 
 /// The first bytes of a chunk.
 pub(super) const MAGIC: [u8; 4] = *b"cwm1";
 
+/// The first bytes of a list of objects of which some have extended attributes. Behind the packs it has the sets of
+/// attributes; an object has the number of its set.
+pub(super) const MAGIC_ATTRIBUTES: [u8; 4] = *b"cwm2";
+
 /// The bit of a kind for an object with an access control list.
 pub(super) const ACL: u8 = 1 << 7;
+
+/// The bit of a kind for an object with extended attributes.
+pub(super) const ATTRIBUTES: u8 = 1 << 6;
 
 /// The kind of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +63,25 @@ pub(crate) struct ItemView<'a> {
     pub inode: u64,
     /// The target of a link, or references.
     body: &'a [u8],
+    /// The set of its attributes, if it has any.
+    set: Option<&'a [u8]>,
     packs: &'a [u8],
+}
+
+/// Tables of a chunk that its objects refer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tables<'a, 's> {
+    bytes: &'a [u8],
+    packs: &'a [u8],
+    sets: &'s [Range<u32>],
+}
+
+impl<'a> Tables<'a, '_> {
+    fn set(&self, number: u64) -> Option<&'a [u8]> {
+        let set = self.sets.get(usize::try_from(number).ok()?)?;
+        let (start, end) = (usize::try_from(set.start), usize::try_from(set.end));
+        self.bytes.get(start.ok()?..end.ok()?)
+    }
 }
 
 /// Takes a reference. `packs` are those of the chunk.
@@ -71,7 +99,7 @@ pub(super) fn take_ref(from: &mut Reader<'_>, packs: &[u8]) -> Option<Ref> {
 
 impl<'a> ItemView<'a> {
     /// Takes an object, and checks it: its name is one that leads nowhere else.
-    pub(super) fn take(from: &mut Reader<'a>, packs: &'a [u8]) -> Option<Self> {
+    fn take(from: &mut Reader<'a>, tables: Tables<'a, '_>) -> Option<Self> {
         let name = from.bytes()?;
         let is_name = !matches!(name, b"" | b"." | b"..")
             && !name.contains(&b'/')
@@ -80,8 +108,8 @@ impl<'a> ItemView<'a> {
         if !is_name {
             return None;
         }
-        let mut view = Self::numbers(name, from, packs)?;
-        let body = from.0;
+        let mut view = Self::numbers(name, from, tables)?;
+        let (body, packs) = (from.0, tables.packs);
         match view.kind {
             ItemKind::File => {
                 let level = from.byte()?;
@@ -102,11 +130,15 @@ impl<'a> ItemView<'a> {
     }
 
     /// Takes what is between the name and the body.
-    fn numbers(name: &'a [u8], from: &mut Reader<'a>, packs: &'a [u8]) -> Option<Self> {
+    fn numbers(name: &'a [u8], from: &mut Reader<'a>, tables: Tables<'a, '_>) -> Option<Self> {
         let kind = from.byte()?;
+        let set = match kind & ATTRIBUTES {
+            0 => None,
+            _ => Some(tables.set(from.number()?)?),
+        };
         Some(Self {
             name,
-            kind: match kind & !ACL {
+            kind: match kind & !(ACL | ATTRIBUTES) {
                 0 => ItemKind::File,
                 1 => ItemKind::Directory,
                 2 => ItemKind::Link,
@@ -122,7 +154,8 @@ impl<'a> ItemView<'a> {
             blocks: from.number()?,
             inode: u64::from_le_bytes(from.array()?),
             body: &[],
-            packs,
+            set,
+            packs: tables.packs,
         })
     }
 
@@ -158,11 +191,20 @@ impl<'a> ItemView<'a> {
         is_link.then(|| Reader(self.body).bytes())?
     }
 
+    /// Returns where its extended attributes are.
+    pub(crate) fn attributes(&self) -> Option<Stored> {
+        match self.set {
+            None => Some(Stored::None),
+            Some(set) => take_set(&mut Reader(set), self.packs),
+        }
+    }
+
     /// Returns whether both are the same object, by whichever name.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let named = |view: &Self| Self {
             name: &[],
             body: &[],
+            set: None,
             packs: &[],
             ..*view
         };
@@ -170,7 +212,29 @@ impl<'a> ItemView<'a> {
             && self.content() == other.content()
             && self.directory() == other.directory()
             && self.target() == other.target()
+            && self.attributes() == other.attributes()
     }
+}
+
+/// Takes a set of attributes.
+fn take_set(from: &mut Reader<'_>, packs: &[u8]) -> Option<Stored> {
+    Stored::take(from, |from| take_ref(from, packs))
+}
+
+/// Takes the sets of attributes of a chunk with these bytes. There is at least one, and none is there twice.
+fn take_sets(from: &mut Reader<'_>, whole: &[u8], packs: &[u8]) -> Option<Vec<Range<u32>>> {
+    let mut sets: Vec<Range<u32>> = Vec::new();
+    let mut known = HashSet::new();
+    for _ in 0..from.number()? {
+        let place = |from: &Reader<'_>| u32::try_from(whole.len().checked_sub(from.0.len())?).ok();
+        let start = place(from)?;
+        let stored = take_set(from, packs)?;
+        if !known.insert(stored.state()) {
+            return None;
+        }
+        sets.push(start..place(from)?);
+    }
+    (!sets.is_empty()).then_some(sets)
 }
 
 /// Returns a time of seconds since 1970 and nanoseconds.
@@ -188,6 +252,8 @@ pub(super) fn time((seconds, nanos): (i64, u32)) -> Option<SystemTime> {
 pub(crate) struct Leaf {
     bytes: Bytes,
     packs: Range<usize>,
+    /// The sets of attributes.
+    sets: Box<[Range<u32>]>,
     /// The first byte of each object.
     starts: Box<[u32]>,
 }
@@ -195,7 +261,12 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// Takes a chunk with objects, and checks all of it. `None` where the bytes are none, or names are out of order.
     pub(super) fn decode(bytes: Bytes) -> Option<Self> {
-        let mut from = Reader(bytes.strip_prefix(&MAGIC)?);
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let has_attributes = *magic == MAGIC_ATTRIBUTES;
+        if !has_attributes && *magic != MAGIC {
+            return None;
+        }
+        let mut from = Reader(rest);
         if from.byte()? != 0 {
             return None;
         }
@@ -203,12 +274,21 @@ impl Leaf {
         let first = bytes.len().checked_sub(from.0.len())?;
         let packs = first..first.checked_add(usize::try_from(packs).ok()?)?;
         let of_packs = from.take(packs.len())?;
+        let sets = match has_attributes {
+            true => take_sets(&mut from, &bytes, of_packs)?,
+            false => Vec::new(),
+        };
+        let tables = Tables {
+            bytes: &bytes,
+            packs: of_packs,
+            sets: &sets,
+        };
         let count = from.number()?;
         let mut starts = Vec::new();
         let mut last: Option<&[u8]> = None;
         for _ in 0..count {
             starts.push(u32::try_from(bytes.len().checked_sub(from.0.len())?).ok()?);
-            let name = ItemView::take(&mut from, of_packs)?.name;
+            let name = ItemView::take(&mut from, tables)?.name;
             if last.is_some_and(|last| last >= name) {
                 return None;
             }
@@ -217,9 +297,16 @@ impl Leaf {
         let is_whole = from.0.is_empty();
         is_whole.then_some(Self {
             packs,
+            sets: sets.into(),
             starts: starts.into(),
             bytes,
         })
+    }
+
+    /// Returns it as it is stored.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
     }
 
     /// Number of objects.
@@ -234,10 +321,14 @@ impl Leaf {
             Some(next) => usize::try_from(*next).ok()?,
             None => self.bytes.len(),
         };
-        let packs = self.bytes.get(self.packs.clone())?;
+        let tables = Tables {
+            bytes: &self.bytes,
+            packs: self.bytes.get(self.packs.clone())?,
+            sets: &self.sets,
+        };
         let mut from = Reader(self.bytes.get(start..end)?);
         let name = from.bytes()?;
-        let mut view = ItemView::numbers(name, &mut from, packs)?;
+        let mut view = ItemView::numbers(name, &mut from, tables)?;
         view.body = from.0;
         Some(view)
     }
@@ -267,6 +358,15 @@ pub(crate) trait Leaves: Send + Sync {
 
     /// Returns a part.
     fn leaf<'a>(&'a self, at: &'a Ref) -> BoxFuture<'a, Result<Arc<Leaf>, Error>>;
+
+    /// Returns a list of which the first object is the root of the tree at this path.
+    fn top<'a>(&'a self, root: &'a Path) -> BoxFuture<'a, Result<Arc<Leaf>, Error>>;
+
+    /// Whether objects have extended attributes, or may have at a later time.
+    fn has_attributes(&self) -> bool;
+
+    /// Returns extended attributes.
+    fn attributes<'a>(&'a self, stored: &'a Stored) -> BoxFuture<'a, Result<Attributes, Error>>;
 
     /// Returns the part of a directory in which a name is, if it is in any.
     fn leaf_of<'a>(

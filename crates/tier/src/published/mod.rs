@@ -6,7 +6,7 @@
 //! A block that was verified from the record down is the published one, wherever it
 //! comes from.
 //!
-//! It is *not* a backup: access control lists and extended attributes are not stored, and a store has no copy of itself.
+//! It is *not* a backup: access control lists are not stored, and a store has no copy of itself.
 //!
 //! # Layout of a store
 //! - `names/NAME/versions/VERSION`, `names/NAME/latest`: records
@@ -15,13 +15,14 @@
 //! - `tmp/`: files that are being written; `lock`: held by `publish` and `gc`; both in a directory only
 //!
 //! # Layout of the module
-//! - `address`: hashes and places; `wire`, `leaf`, `chunk`: chunks as bytes; `tree`: directories of chunks
+//! - `address`: hashes and places; `wire`, `leaf`, `chunk`, `attributes`: chunks as bytes; `tree`: directories of chunks
 //! - `keys`, `record`: signatures; `state`: what this machine has seen
 //! - `store`: a directory (`folder`) or a prefix of a bucket (`bucket`), as a `place`
-//! - `claims`, `pack`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
+//! - `claims`, `pack`, `local`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
 //! - `feed`, `packs`, `recent`, `reader`: reading, as an origin
 
 pub(crate) mod address;
+pub(crate) mod attributes;
 mod bucket;
 pub(crate) mod chunk;
 mod claims;
@@ -33,6 +34,7 @@ mod gc;
 mod index;
 mod keys;
 pub(crate) mod leaf;
+mod local;
 mod pack;
 mod packs;
 mod place;

@@ -97,6 +97,7 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
         packs: list_hash,
         files: walked.files,
         bytes: walked.bytes,
+        has_attributes: walked.with_attributes > 0,
         published: now.as_secs(),
         expires: now.saturating_add(options.valid).as_secs(),
     };

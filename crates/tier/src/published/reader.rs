@@ -12,6 +12,7 @@ use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 
 use super::address::{Content, FAN_OUT, Hash, Ref};
+use super::attributes::{Attributes, Stored};
 use super::chunk::{Body, Chunk, Item, item_of};
 use super::leaf::{Leaf, Leaves, time};
 use super::packs::PackReader;
@@ -49,6 +50,8 @@ pub struct Published {
     chunks: Mutex<Recent<Hash, Decoded>>,
     /// Versions that are or were served.
     versions: Mutex<Vec<Record>>,
+    /// Whether versions are added later.
+    is_followed: bool,
     /// The version of all metadata: hashes name states.
     none: Version,
 }
@@ -62,7 +65,17 @@ impl Published {
             cache: OnceLock::new(),
             chunks: Mutex::new(Recent::new(CHUNKS)),
             versions: Mutex::new(vec![record]),
+            is_followed: false,
             none: Version::new(""),
+        }
+    }
+
+    /// Serves newer versions too, which [`Self::add`] will name.
+    #[must_use]
+    pub fn followed(self) -> Self {
+        Self {
+            is_followed: true,
+            ..self
         }
     }
 
@@ -106,6 +119,14 @@ impl Published {
         if let Some(chunk) = chunks().get(&to.hash) {
             return Ok(chunk);
         }
+        let bytes = self.bytes(to).await?;
+        let chunk = Decoded::new(&bytes).ok_or_else(|| damaged(Path::new(&to.pack.path())))?;
+        chunks().put(to.hash, chunk.clone(), bytes.len());
+        Ok(chunk)
+    }
+
+    /// Returns the bytes of a chunk or a piece, verified.
+    async fn bytes(&self, to: &Ref) -> Result<Bytes, Error> {
         let path = to.pack.path();
         let path = Path::new(&path);
         let meta = Meta {
@@ -121,10 +142,32 @@ impl Published {
             path: path.to_owned(),
             why: "the cache that reads it is closed",
         })?;
-        let bytes = cache.get(&cache.file(path, meta), whole).await?;
-        let chunk = Decoded::new(&bytes).ok_or_else(|| damaged(path))?;
-        chunks().put(to.hash, chunk.clone(), bytes.len());
-        Ok(chunk)
+        cache.get(&cache.file(path, meta), whole).await
+    }
+
+    /// Returns the list with the root of a version.
+    async fn root_leaf(&self, root: &Path) -> Result<Arc<Leaf>, Error> {
+        let record = self.version(root)?;
+        let leaf = self.part(record.root, super::walk::ROOT).await?;
+        let leaf = leaf.filter(|leaf| leaf.find(super::walk::ROOT) == Some(0));
+        leaf.ok_or_else(|| damaged(root))
+    }
+
+    /// Returns extended attributes.
+    async fn attributes_of(&self, stored: &Stored) -> Result<Attributes, Error> {
+        let (whole, path) = match stored {
+            Stored::None => return Ok(Attributes::default()),
+            Stored::Short(bytes) => (bytes.to_vec(), String::new()),
+            Stored::Pieces(pieces) => {
+                let mut whole = Vec::new();
+                for piece in pieces {
+                    whole.extend_from_slice(&self.bytes(piece).await?);
+                }
+                let first = pieces.first().map(|piece| piece.pack.path());
+                (whole, first.unwrap_or_default())
+            }
+        };
+        Attributes::decode(&whole).ok_or_else(|| damaged(Path::new(&path)))
     }
 
     /// Returns the part of a directory in which a name is, if it is in any.
@@ -273,6 +316,19 @@ impl Leaves for Published {
                 Decoded::Refs(_) => Err(damaged(Path::new(&at.pack.path()))),
             }
         })
+    }
+
+    fn top<'a>(&'a self, root: &'a Path) -> BoxFuture<'a, Result<Arc<Leaf>, Error>> {
+        Box::pin(self.root_leaf(root))
+    }
+
+    fn has_attributes(&self) -> bool {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_followed || versions.iter().any(|version| version.has_attributes)
+    }
+
+    fn attributes<'a>(&'a self, stored: &'a Stored) -> BoxFuture<'a, Result<Attributes, Error>> {
+        Box::pin(self.attributes_of(stored))
     }
 
     fn leaf_of<'a>(

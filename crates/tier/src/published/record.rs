@@ -14,6 +14,9 @@ use super::keys::{PublicKey, SecretKey};
 /// The first line. A newer form gets another number.
 const HEAD: &str = "cachewise version 1";
 
+/// The first line of a version with extended attributes: a program that does not know them refuses it.
+const HEAD_ATTRIBUTES: &str = "cachewise version 2";
+
 /// The name for the newest version.
 pub const LATEST: &str = "latest";
 
@@ -90,6 +93,8 @@ pub struct Record {
     pub files: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// Whether objects have extended attributes.
+    pub has_attributes: bool,
     /// When it was published, in seconds since 1970, by the publisher's clock.
     pub published: u64,
     /// When its signature expires, in seconds since 1970.
@@ -127,7 +132,11 @@ impl Record {
             self.expires.to_string(),
             key.public().to_string(),
         ];
-        let mut text = format!("{HEAD}\n");
+        let head = match self.has_attributes {
+            true => HEAD_ATTRIBUTES,
+            false => HEAD,
+        };
+        let mut text = format!("{head}\n");
         for (name, value) in KEYS.iter().zip(values) {
             text += &format!("{name} {value}\n");
         }
@@ -180,9 +189,11 @@ impl Record {
         let (signed, last) = whole.rsplit_once('\n').ok_or_else(|| wrong(cut))?;
         let signature = last.strip_prefix("signature ").ok_or_else(|| wrong(cut))?;
         let mut lines = signed.lines();
-        if lines.next() != Some(HEAD) {
-            return Err(wrong("its first line is another"));
-        }
+        let has_attributes = match lines.next() {
+            Some(HEAD) => false,
+            Some(HEAD_ATTRIBUTES) => true,
+            _ => return Err(wrong("its first line is another")),
+        };
         let mut value = |key: &'static str| {
             let line = lines.next().and_then(|line| line.strip_prefix(key));
             let value = line.and_then(|value| value.strip_prefix(' '));
@@ -212,6 +223,7 @@ impl Record {
             packs,
             files: number(value("files")?)?,
             bytes: number(value("bytes")?)?,
+            has_attributes,
             published: number(value("published")?)?,
             expires: number(value("expires")?)?,
         };
@@ -270,6 +282,7 @@ mod tests {
             packs: Hash::of(b"packs"),
             files: 1,
             bytes: 2,
+            has_attributes: false,
             published: 3,
             expires: 4,
         }
@@ -281,28 +294,41 @@ mod tests {
         let file = |name: &str| scratch.path().join(name);
         let (public, _) = SecretKey::create(&file("key")).unwrap();
         let (other, _) = SecretKey::create(&file("other")).unwrap();
-        let record = record();
-        let bytes = record.sign(&SecretKey::read(&file("key")).unwrap());
+        for has_attributes in [false, true] {
+            let record = Record {
+                has_attributes,
+                ..record()
+            };
+            check(
+                &record,
+                &SecretKey::read(&file("key")).unwrap(),
+                [&public, &other],
+            );
+        }
+    }
+
+    fn check(record: &Record, key: &SecretKey, [public, other]: [&PublicKey; 2]) {
+        let bytes = record.sign(key);
         let read = |bytes: &[u8], name: &str, key: &PublicKey| {
             Record::verify(bytes, &VersionName::parse(name).unwrap(), key)
         };
-        assert_eq!(read(&bytes, "data@v1", &public).unwrap(), record);
-        assert_eq!(read(&bytes, "data@latest", &public).unwrap(), record);
+        assert_eq!(read(&bytes, "data@v1", public).unwrap(), *record);
+        assert_eq!(read(&bytes, "data@latest", public).unwrap(), *record);
         for (name, key, why) in [
-            ("data@v2", &public, "another version"),
-            ("date@latest", &public, "another version"),
-            ("data@v1", &other, "is trusted"),
+            ("data@v2", public, "another version"),
+            ("date@latest", public, "another version"),
+            ("data@v1", other, "is trusted"),
         ] {
             let said = read(&bytes, name, key).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
         for cut in 0..bytes.len() {
-            assert!(read(&bytes[..cut], "data@v1", &public).is_err(), "{cut}");
+            assert!(read(&bytes[..cut], "data@v1", public).is_err(), "{cut}");
         }
         for at in 0..bytes.len() {
             let mut forged = bytes.clone();
             forged[at] ^= 1;
-            assert!(read(&forged, "data@v1", &public).is_err(), "byte {at}");
+            assert!(read(&forged, "data@v1", public).is_err(), "byte {at}");
         }
     }
 

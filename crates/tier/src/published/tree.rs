@@ -7,6 +7,7 @@ use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
 use super::address::{Content, FAN_OUT, Hash, INLINE, Ref};
+use super::attributes::{Attributes, Stored};
 use super::chunk::{Body, Chunk, Item, LONGEST_ITEM};
 use super::error::PublishError;
 use super::pack::{PackWriter, Part};
@@ -25,7 +26,12 @@ fn length(item: &Item) -> usize {
         Body::Link(target) => (0, target.len() + 2),
         Body::Other => (0, 0),
     };
-    item.name.len() + 64 + refs * 60 + more
+    let attributes = match &item.attributes {
+        Stored::None => 0,
+        Stored::Short(bytes) => bytes.len() + 6,
+        Stored::Pieces(pieces) => pieces.len() * 60 + 4,
+    };
+    item.name.len() + 64 + refs * 60 + more + attributes
 }
 
 /// Whether a chunk ends behind a name: one in 256, by its hash, so that the chunks behind an added name stay the same.
@@ -119,6 +125,24 @@ pub(super) fn write_content(
     })
 }
 
+/// Stores extended attributes; `None` where a version cannot have that many.
+pub(super) fn write_attributes(
+    packs: &mut PackWriter<'_>,
+    attributes: &Attributes,
+) -> Result<Option<Stored>, PublishError> {
+    if let Some(short) = attributes.short() {
+        return Ok(Some(short));
+    }
+    let Some(pieces) = attributes.pieces() else {
+        return Ok(None);
+    };
+    let refs: Result<Box<[Ref]>, PublishError> = pieces
+        .iter()
+        .map(|piece| packs.add(piece, Part::Tree))
+        .collect();
+    Ok(Some(Stored::Pieces(refs?)))
+}
+
 /// Reads bytes of a store, and verifies them.
 fn read_ref(store: &Store, to: &Ref) -> Result<Bytes, PublishError> {
     let name = to.pack.path();
@@ -173,6 +197,7 @@ pub(super) fn read_directory(
 pub(super) fn all_refs(store: &Store, top: &Ref, found: &mut Vec<Ref>) -> Result<(), PublishError> {
     let items = read_directory(store, top, &mut |chunk| found.push(*chunk))?;
     for item in items {
+        found.extend_from_slice(item.attributes.pieces());
         match item.body {
             Body::Directory(to) => all_refs(store, &to, found)?,
             Body::File(content) => content_refs(store, content.level, &content.refs, found)?,

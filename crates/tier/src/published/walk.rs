@@ -3,20 +3,21 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::Errno;
 use twox_hash::XxHash3_64;
 
 use super::address::{PackId, Ref};
+use super::attributes::Stored;
 use super::chunk::{Body, Item};
 use super::error::PublishError;
 use super::index::{FileState, KnownFile, LocalIndex};
+use super::local::{self, has_acl, look, names, next_data, open, statx};
 use super::pack::{PackWriter, Part};
-use super::tree::{write_content, write_directory};
+use super::tree::{write_attributes, write_content, write_directory};
 
 /// How often a file is read that changes meanwhile.
 const READS: u32 = 3;
@@ -36,6 +37,8 @@ pub struct Walked {
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
+    /// Objects with extended attributes.
+    pub with_attributes: u64,
     /// Bytes of the files.
     pub bytes: u64,
     /// Files that were read; others are as in the version before.
@@ -93,14 +96,13 @@ impl<'a> Walk<'a> {
     pub(super) fn root(&mut self, origin: &File, path: &Path) -> Result<Ref, PublishError> {
         let found = statx(origin, path)?;
         let top = self.directory(origin, Path::new(""))?;
-        let has_acl = has_acl(origin, b".");
-        let item = self.item(
-            ROOT.to_vec(),
-            Path::new(""),
-            &found,
-            Body::Directory(top),
-            has_acl,
-        );
+        let object = Object {
+            found,
+            body: Body::Directory(top),
+            has_acl: has_acl(origin, b"."),
+            attributes: self.attributes(origin, path)?,
+        };
+        let item = self.item(ROOT.to_vec(), Path::new(""), object);
         write_directory(&mut self.packs, vec![item], self.block)
     }
 
@@ -123,7 +125,12 @@ impl<'a> Walk<'a> {
                     match open(directory, &name, flags) {
                         Ok(below) => {
                             let to = self.directory(&below, &at)?;
-                            Some((found, Body::Directory(to), has_acl(directory, &name)))
+                            Some(Object {
+                                found,
+                                body: Body::Directory(to),
+                                has_acl: has_acl(directory, &name),
+                                attributes: self.attributes(&below, &at)?,
+                            })
                         }
                         Err(Errno::NOENT) => None,
                         Err(error) => return Err(PublishError::io("open", &at, error.into())),
@@ -134,18 +141,19 @@ impl<'a> Walk<'a> {
                     match rustix::fs::readlinkat(directory, name.as_slice(), Vec::new()) {
                         Ok(target) => {
                             self.walked.links += 1;
-                            Some((found, Body::Link(target.into_bytes()), false))
+                            Some(Object::plain(found, Body::Link(target.into_bytes())))
                         }
                         Err(Errno::NOENT) => None,
                         Err(error) => return Err(PublishError::io("read", &at, error.into())),
                     }
                 }
-                _ => Some((found, Body::Other, has_acl(directory, &name))),
+                _ => Some(Object {
+                    has_acl: has_acl(directory, &name),
+                    ..Object::plain(found, Body::Other)
+                }),
             };
             match item {
-                Some((found, body, has_acl)) => {
-                    items.push(self.item(name, &at, &found, body, has_acl));
-                }
+                Some(object) => items.push(self.item(name, &at, object)),
                 None => self.walked.vanished += 1,
             }
         }
@@ -154,15 +162,17 @@ impl<'a> Walk<'a> {
 
     /// The entry of an object. The inode number of a state is a hash of all that a mount shows of it, and of the first
     /// path by which it was met: an unchanged object keeps it from version to version.
-    fn item(
-        &mut self,
-        name: Vec<u8>,
-        path: &Path,
-        found: &Statx,
-        body: Body,
-        has_acl: bool,
-    ) -> Item {
-        let id = FileState::of(found).id();
+    fn item(&mut self, name: Vec<u8>, path: &Path, object: Object) -> Item {
+        let Object {
+            found,
+            body,
+            has_acl,
+            attributes,
+        } = object;
+        if attributes != Stored::None {
+            self.walked.with_attributes += 1;
+        }
+        let id = FileState::of(&found).id();
         let known = match found.stx_nlink {
             0 | 1 => None,
             _ => self.linked.get(&id).map(|(inode, _)| *inode),
@@ -191,6 +201,7 @@ impl<'a> Walk<'a> {
                 Body::Link(target) => state.extend_from_slice(target),
                 Body::Other => {}
             }
+            state.extend_from_slice(&attributes.state());
             MADE | XxHash3_64::oneshot(state)
         });
         if found.stx_nlink > 1
@@ -200,6 +211,7 @@ impl<'a> Walk<'a> {
         }
         Item {
             has_acl,
+            attributes,
             name,
             mode: u32::from(found.stx_mode) & 0o7777,
             owner: (found.stx_uid, found.stx_gid),
@@ -219,20 +231,18 @@ impl<'a> Walk<'a> {
         name: &[u8],
         path: &Path,
         found: Statx,
-    ) -> Result<Option<(Statx, Body, bool)>, PublishError> {
+    ) -> Result<Option<Object>, PublishError> {
         self.walked.files += 1;
         self.walked.bytes = self.walked.bytes.saturating_add(found.stx_size);
         let state = FileState::of(&found);
         if found.stx_nlink > 1
             && let Some((_, known)) = self.linked.get(&state.id())
         {
-            let body = Body::File(known.content.clone());
-            return Ok(Some((found, body, known.has_acl)));
+            return Ok(Some(Object::of_file(found, known)));
         }
         let (found, known) = match self.base.file(&state) {
             Some(known) => {
-                let of_refs = known.content.refs.iter().map(|to| to.pack);
-                self.packs.uses(of_refs.chain(known.packs.iter().copied()));
+                self.packs.uses(known.lies_in());
                 self.files.push((state, known.clone()));
                 (found, known)
             }
@@ -241,12 +251,11 @@ impl<'a> Walk<'a> {
                 None => return Ok(None),
             },
         };
-        let body = Body::File(known.content.clone());
-        let has_acl = known.has_acl;
+        let object = Object::of_file(found, &known);
         if found.stx_nlink > 1 {
             self.linked.insert(state.id(), (0, known));
         }
-        Ok(Some((found, body, has_acl)))
+        Ok(Some(object))
     }
 
     /// Reads a file, again where it changed meanwhile.
@@ -276,6 +285,7 @@ impl<'a> Walk<'a> {
                     BlockError::Read(error) => failed(error),
                     BlockError::Store(error) => error,
                 })?;
+            let attributes = self.attributes(&file, path)?;
             let after = statx(&file, path)?;
             let Some(refs) = refs.filter(|_| FileState::of(&after) == state) else {
                 self.walked.read_again += 1;
@@ -295,6 +305,7 @@ impl<'a> Walk<'a> {
                 content,
                 packs,
                 has_acl: has_acl(directory, name),
+                attributes,
             };
             if state.changed() < self.settled {
                 self.files.push((state, known.clone()));
@@ -304,6 +315,15 @@ impl<'a> Walk<'a> {
         Err(PublishError::Changing {
             path: path.to_owned(),
             times: READS,
+        })
+    }
+
+    /// Stores the extended attributes of an object.
+    fn attributes(&mut self, object: &File, path: &Path) -> Result<Stored, PublishError> {
+        let found = local::attributes(object, path)?;
+        let stored = write_attributes(&mut self.packs, &found)?;
+        stored.ok_or_else(|| PublishError::Attributes {
+            path: path.to_owned(),
         })
     }
 
@@ -345,65 +365,36 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// An object on its way into a list.
+#[derive(Debug)]
+struct Object {
+    found: Statx,
+    body: Body,
+    has_acl: bool,
+    attributes: Stored,
+}
+
+impl Object {
+    fn plain(found: Statx, body: Body) -> Self {
+        Self {
+            found,
+            body,
+            has_acl: false,
+            attributes: Stored::None,
+        }
+    }
+
+    fn of_file(found: Statx, known: &KnownFile) -> Self {
+        Self {
+            found,
+            body: Body::File(known.content.clone()),
+            has_acl: known.has_acl,
+            attributes: known.attributes.clone(),
+        }
+    }
+}
+
 enum BlockError {
     Read(io::Error),
     Store(PublishError),
-}
-
-/// Returns where data begins at or behind this place; the place itself on a file system that does not tell.
-fn next_data(file: &File, at: u64) -> Option<u64> {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-        Ok(data) => Some(data),
-        // Nothing but a hole up to the end.
-        Err(Errno::NXIO) => None,
-        Err(_) => Some(at),
-    }
-}
-
-/// Returns the names in a directory, sorted.
-fn names(directory: &File, path: &Path) -> Result<Vec<Vec<u8>>, PublishError> {
-    let failed = |error: Errno| PublishError::io("list", path, error.into());
-    let reader = rustix::fs::Dir::read_from(directory).map_err(failed)?;
-    let mut names = Vec::new();
-    for entry in reader {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-fn look(directory: &File, name: &[u8], path: &Path) -> Result<Option<Statx>, PublishError> {
-    let mask = StatxFlags::BASIC_STATS;
-    match rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, mask) {
-        Ok(found) => Ok(Some(found)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(PublishError::io("look at", path, error.into())),
-    }
-}
-
-pub(super) fn statx(file: &File, path: &Path) -> Result<Statx, PublishError> {
-    rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
-        .map_err(|error| PublishError::io("look at", path, error.into()))
-}
-
-/// Opens an object of a directory, without a change of its access time where that is allowed.
-fn open(directory: &File, name: &[u8], flags: OFlags) -> Result<File, Errno> {
-    let flags = flags | OFlags::CLOEXEC;
-    match rustix::fs::openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::openat(directory, name, flags, Mode::empty()),
-        opened => opened,
-    }
-    .map(File::from)
-}
-
-/// Returns whether an access control list extends the permissions of an object, or may.
-fn has_acl(directory: &File, name: &[u8]) -> bool {
-    let mut path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
-    path.push(std::ffi::OsStr::from_bytes(name));
-    let found = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
-    !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT))
 }

@@ -28,6 +28,7 @@ mod ordinary_user;
 mod packaged;
 mod permissions;
 mod published;
+mod published_attributes;
 mod published_s3;
 mod reader;
 mod recorder;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         identity::trials(),
         permissions::trials(),
         published::trials(),
+        published_attributes::trials(),
         published_s3::trials(),
         rolling::trials(),
         settings::trials(),

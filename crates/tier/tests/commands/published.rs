@@ -64,12 +64,12 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// An origin, a store and keys.
-struct Place {
-    scratch: Scratch,
+pub struct Place {
+    pub scratch: Scratch,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
         let place = Place {
             scratch: Scratch::new(),
         };
@@ -79,11 +79,11 @@ impl Place {
         place
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.scratch.directory().join(name)
     }
 
-    fn publishing(&self, version: &str) -> Command {
+    pub fn publishing(&self, version: &str) -> Command {
         let mut command = cachewise(["publish", "-o", "json"]);
         command.arg(self.at("origin")).arg(version);
         command.arg("--to").arg(self.at("store"));
@@ -92,13 +92,13 @@ impl Place {
         command
     }
 
-    fn publish(&self, version: &str) -> Value {
+    pub fn publish(&self, version: &str) -> Value {
         let ended = Ended::of(&mut self.publishing(version)).expect(0, "it is published");
         let document: Value = serde_json::from_slice(&ended.out).expect("it is JSON");
         document["rows"][0].clone()
     }
 
-    fn mounting(&self, version: &str) -> Command {
+    pub fn mounting(&self, version: &str) -> Command {
         let mut command = cachewise(["mount", version, "--poll", "100ms"]);
         command.arg("--store").arg(self.at("store"));
         command.arg("--trust").arg(self.at("key.pub"));
@@ -106,7 +106,7 @@ impl Place {
         command
     }
 
-    fn mount(&self, version: &str) -> Mounted {
+    pub fn mount(&self, version: &str) -> Mounted {
         let directory = self.at("mnt");
         fs::create_dir_all(&directory).expect("made");
         Mounted::by(self.mounting(version), &directory)
@@ -120,7 +120,7 @@ impl Place {
     }
 
     /// Waits until files of this moment are old enough to be known by their times.
-    fn settle(&self) {
+    pub fn settle(&self) {
         let probe = self.at("probe");
         write(&probe, b"");
         let written = fs::metadata(&probe).expect("just written").ctime();
@@ -234,7 +234,7 @@ fn same_tree() {
 }
 
 /// The packs of the store.
-fn packs(place: &Place) -> Vec<PathBuf> {
+pub fn packs(place: &Place) -> Vec<PathBuf> {
     let folders = fs::read_dir(place.at("store/packs"))
         .expect("there")
         .flatten();
