@@ -8,7 +8,7 @@
 //! - `drop`: paths that are forgotten on all machines
 //! - `trim`: blocks of an engine, counted and removed
 //! - `mount`: an origin as a directory; `background`: it goes on when the command has ended; `cache`: a cache from its settings
-//! - `published`: versions of a directory: publishing, comparing, removing, and mounting them
+//! - `published`: versions of an origin: publishing, comparing, removing, and mounting them
 //! - `csi`: volumes of Kubernetes
 //! - `dev_cluster`: cache servers for tests
 

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use super::columns::{COLLECTED, DIFFERENCES, PUBLISHED};
 use super::written;
-use crate::commands::arguments::{Diff, Gc, Key, Publish};
+use crate::commands::arguments::{CacheFlags, Diff, Gc, Key, Publish};
 
 /// Makes a pair of keys.
 pub fn key(arguments: &Key) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ pub fn key(arguments: &Key) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Publishes a directory.
+/// Publishes an origin.
 pub fn publish(arguments: &Publish) -> Result<ExitCode> {
     let name = VersionName::parse(&arguments.version)?;
     let key = SecretKey::read(&arguments.key)?;
@@ -46,12 +46,20 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
     );
     let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
     check_places(&arguments.origin, &arguments.to)?;
+    let remote = match arguments.origin.to_str() {
+        Some(url) if url.contains("://") => {
+            let wanted = super::cache::wanted(&CacheFlags::default(), |_| ())?;
+            Some(super::cache::origin(url, &wanted)?)
+        }
+        _ => None,
+    };
     let store = Store::create(&arguments.to)?;
     let began = Instant::now();
     let done = publish_version(
         &store,
         &PublishOptions {
             origin: &arguments.origin,
+            remote: remote.as_ref(),
             name: &name,
             key: &key,
             block,

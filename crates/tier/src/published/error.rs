@@ -156,6 +156,16 @@ pub enum PublishError {
         times: u32,
     },
 
+    /// An object has a name that no object of a version can have.
+    #[error(
+        "{}: the last part of this path is no name of a version: 1 to 255 bytes, not . or ..; rename the object",
+        escaped(path)
+    )]
+    ObjectName {
+        /// The object.
+        path: PathBuf,
+    },
+
     /// An object has more attributes than a version can have.
     #[error(
         "{}: its extended attributes take more than 256 KiB, and a version has no more of an object; remove some",

@@ -6,10 +6,11 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use rustix::fs::Statx;
+use rustix::fs::{Statx, StatxTimestamp};
 
 use super::address::{Content, Hash, PackId, Ref};
 use super::attributes::Stored;
+use crate::Version;
 
 /// The first bytes. Another form gets another number; an index of another form is not used.
 const MAGIC: [u8; 8] = *b"cwindex2";
@@ -23,55 +24,61 @@ const NEAR: usize = 256;
 /// The state of a file by which a change is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileState {
-    device: u64,
-    inode: u64,
+    /// Device and inode number, the same for all names of a file; or the hash of a path.
+    id: (u64, u64),
     size: u64,
-    modified: (i64, u32),
-    changed: (i64, u32),
+    /// The times of the last write and the last change, or the version of an object.
+    version: (u64, u64),
 }
 
 impl FileState {
     pub(super) fn of(found: &Statx) -> Self {
+        // One number, which fits until the year 2262.
+        let time = |at: StatxTimestamp| {
+            let seconds = at.tv_sec.wrapping_mul(1_000_000_000);
+            seconds.wrapping_add(at.tv_nsec.into()).cast_unsigned()
+        };
+        let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
         Self {
-            device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
-            inode: found.stx_ino,
+            id: (device, found.stx_ino),
             size: found.stx_size,
-            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
-            changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+            version: (time(found.stx_mtime), time(found.stx_ctime)),
         }
     }
 
-    pub(super) fn size(&self) -> u64 {
-        self.size
+    /// Returns the state of an object of an origin without inode numbers.
+    pub(super) fn of_object(path: &Path, size: u64, version: &Version) -> Self {
+        Self {
+            id: pair(path.as_os_str().as_encoded_bytes()),
+            size,
+            version: pair(version.as_bytes()),
+        }
     }
 
     /// Returns what all names of a file share.
     pub(super) fn id(&self) -> (u64, u64) {
-        (self.device, self.inode)
-    }
-
-    /// Returns when it changed, in seconds since 1970 and nanoseconds.
-    pub(super) fn changed(&self) -> (i64, u32) {
-        self.changed
+        self.id
     }
 
     fn write(&self, out: &mut [u8; 40]) {
-        // One number, which fits until the year 2262.
-        let time = |(seconds, nanos): (i64, u32)| {
-            let at = seconds.wrapping_mul(1_000_000_000);
-            at.wrapping_add(nanos.into()).to_le_bytes()
-        };
         let words = [
-            self.device.to_be_bytes(),
-            self.inode.to_be_bytes(),
+            self.id.0.to_be_bytes(),
+            self.id.1.to_be_bytes(),
             self.size.to_le_bytes(),
-            time(self.modified),
-            time(self.changed),
+            self.version.0.to_le_bytes(),
+            self.version.1.to_le_bytes(),
         ];
         for (to, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
             *to = word;
         }
     }
+}
+
+/// Returns half of the hash of some bytes.
+fn pair(bytes: &[u8]) -> (u64, u64) {
+    let hash = Hash::of(bytes).0;
+    let word = |at| word(&hash, at).unwrap_or(0);
+    (word(0), word(8))
 }
 
 /// The stored content of a file.

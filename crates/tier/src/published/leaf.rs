@@ -84,6 +84,14 @@ impl<'a> Tables<'a, '_> {
     }
 }
 
+/// Returns whether an object can have this name, which then leads nowhere else.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..")
+        && !name.contains(&b'/')
+        && !name.contains(&0)
+        && name.len() <= 255
+}
+
 /// Takes a reference. `packs` are those of the chunk.
 pub(super) fn take_ref(from: &mut Reader<'_>, packs: &[u8]) -> Option<Ref> {
     let hash = Hash(from.array()?);
@@ -101,11 +109,7 @@ impl<'a> ItemView<'a> {
     /// Takes an object, and checks it: its name is one that leads nowhere else.
     fn take(from: &mut Reader<'a>, tables: Tables<'a, '_>) -> Option<Self> {
         let name = from.bytes()?;
-        let is_name = !matches!(name, b"" | b"." | b"..")
-            && !name.contains(&b'/')
-            && !name.contains(&0)
-            && name.len() <= 255;
-        if !is_name {
+        if !is_name(name) {
             return None;
         }
         let mut view = Self::numbers(name, from, tables)?;

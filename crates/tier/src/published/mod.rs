@@ -18,7 +18,7 @@
 //! - `address`: hashes and places; `wire`, `leaf`, `chunk`, `attributes`: chunks as bytes; `tree`: directories of chunks
 //! - `keys`, `record`: signatures; `state`: what this machine has seen
 //! - `store`: a directory (`folder`) or a prefix of a bucket (`bucket`), as a `place`
-//! - `claims`, `pack`, `local`, `walk`, `index`, `publish`: publishing; `gc`, `diff`
+//! - `claims`, `pack`, `source` (`local`, `remote`), `walk`, `index`, `publish`: publishing; `gc`, `diff`
 //! - `feed`, `packs`, `recent`, `reader`: reading, as an origin
 
 pub(crate) mod address;
@@ -42,6 +42,8 @@ mod publish;
 mod reader;
 mod recent;
 mod record;
+mod remote;
+mod source;
 mod state;
 mod store;
 #[cfg(test)]

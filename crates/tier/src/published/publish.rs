@@ -1,8 +1,8 @@
-//! [`publish`]: makes a version of a directory.
+//! [`publish`]: makes a version of a directory, or of another origin.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::address::{Hash, Ref};
@@ -10,21 +10,26 @@ use super::claims::{Held, take_serial};
 use super::error::PublishError;
 use super::index::LocalIndex;
 use super::keys::SecretKey;
+use super::local::Local;
 use super::pack::{PackWriter, SPARSE, decode_list, encode_list};
 use super::record::{Record, VersionName};
+use super::remote::Remote;
 use super::state::index_path;
 use super::store::Store;
 use super::tree::all_refs;
 use super::walk::{Walk, Walked};
+use crate::Origin;
 
 /// The step of a file system's clock, generously: a file that changed within it is read the next time too.
 const STEP: Duration = Duration::from_millis(2_500);
 
-/// A directory to publish, and its store.
+/// An origin to publish, and its store.
 #[derive(Debug)]
 pub struct PublishOptions<'a> {
-    /// The directory to publish.
+    /// The directory to publish, or the address of another origin.
     pub origin: &'a Path,
+    /// The origin, where it is no directory of this machine.
+    pub remote: Option<&'a Arc<dyn Origin>>,
     /// Its name.
     pub name: &'a VersionName,
     /// The key that signs it.
@@ -54,7 +59,7 @@ pub struct Publication {
     pub written_packs: u64,
 }
 
-/// Publishes a directory as a version. The version is visible at once, when all of it is in the store; a process that is
+/// Publishes an origin as a version. The version is visible at once, when all of it is in the store; a process that is
 /// killed leaves none.
 ///
 /// # Errors
@@ -67,22 +72,29 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
         });
     }
     let origin = options.origin;
-    let failed = |error| PublishError::io("open", origin, error);
-    let whole = check_places(origin, store.root())?;
+    let whole = match options.remote {
+        Some(remote) => PathBuf::from(remote.identity()),
+        None => check_places(origin, store.root())?,
+    };
     let _lock = store.lock_shared()?;
     refuse_existing(store, options.name)?;
-    let root = File::open(&whole).map_err(failed)?;
     let now = since_1970();
     let settled = now.saturating_sub(STEP);
     let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
     let index = index_path(options.state, store, &options.name.name, &whole)?;
     let (base, held) = base(store, options, &index)?;
     let packs = PackWriter::new(store, &base)?;
-    let mut walk = Walk::new(packs, &base, options.block, settled);
-    let top = walk.root(&root, origin)?;
-    let walked = walk.walked;
-    let files = std::mem::take(&mut walk.files);
-    let mut packs = walk.into_packs();
+    let tree = match options.remote {
+        Some(remote) => {
+            let source = Remote::new(remote, options.block, SystemTime::now())?;
+            Walk::new(source, packs, &base, options.block).whole()?
+        }
+        None => {
+            let source = Local::new(&whole, options.block, settled);
+            Walk::new(source, packs, &base, options.block).whole()?
+        }
+    };
+    let (top, walked, files, mut packs) = (tree.top, tree.walked, tree.files, tree.packs);
     packs.flush()?;
     let (written_bytes, written_packs) = (packs.written_bytes, packs.written_packs);
     let (used, new) = packs.finish()?;
@@ -121,12 +133,23 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
 }
 
 /// Checks that there is a directory to publish and that the store is outside of it, before a store is made. Returns the
-/// real path of the directory.
+/// real path of the directory; an address as it is.
 ///
 /// # Errors
 /// [`PublishError::Io`], which names the place to change.
 pub fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
     let failed = |error| PublishError::io("open", origin, error);
+    let inside = || {
+        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
+        PublishError::io("publish", origin, error)
+    };
+    if origin.to_str().is_some_and(|text| text.contains("://")) {
+        // The components of a path have no empty name at their end.
+        return match store.starts_with(origin) {
+            true => Err(inside()),
+            false => Ok(origin.to_owned()),
+        };
+    }
     let whole = origin.canonicalize().map_err(failed)?;
     if super::store::bucket(store).is_some() {
         return Ok(whole);
@@ -136,8 +159,7 @@ pub fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError
         std::path::absolute(store).map_err(|error| PublishError::io("open", store, error))?;
     let there = there.ancestors().find_map(|at| at.canonicalize().ok());
     if there.is_some_and(|there| there.starts_with(&whole)) {
-        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
-        return Err(PublishError::io("publish", origin, error));
+        return Err(inside());
     }
     Ok(whole)
 }

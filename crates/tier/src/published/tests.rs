@@ -37,6 +37,7 @@ impl Place {
     fn publish(&self, name: &str) -> Publication {
         let options = PublishOptions {
             origin: &self.scratch.path().join("origin"),
+            remote: None,
             name: &VersionName::parse(name).unwrap(),
             key: &self.key,
             block: 128 << 10,

@@ -1,23 +1,21 @@
 //! [`Walk`]: the origin's directories and files on their way into a version.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, OFlags, Statx};
-use rustix::io::Errno;
 use twox_hash::XxHash3_64;
 
 use super::address::{PackId, Ref};
-use super::attributes::Stored;
+use super::attributes::{Attributes, Stored};
 use super::chunk::{Body, Item};
 use super::error::PublishError;
 use super::index::{FileState, KnownFile, LocalIndex};
-use super::local::{self, has_acl, look, names, next_data, open, statx};
+use super::leaf::is_name;
 use super::pack::{PackWriter, Part};
+use super::source::{FileRead, Found, Source};
 use super::tree::{write_attributes, write_content, write_directory};
+use crate::Kind;
 
 /// How often a file is read that changes meanwhile.
 const READS: u32 = 3;
@@ -52,34 +50,36 @@ pub struct Walked {
 }
 
 /// A walk over an origin.
-pub(super) struct Walk<'a> {
+pub(super) struct Walk<'a, S> {
+    source: S,
     packs: PackWriter<'a>,
     base: &'a LocalIndex,
     block: u64,
-    /// Files that changed at this time or later may change again without a trace in their times.
-    settled: (i64, u32),
-    buffer: Vec<u8>,
     /// The bytes of which an inode number is the hash.
     state: Vec<u8>,
     /// The files with more than one name.
     linked: HashMap<(u64, u64), (u64, KnownFile)>,
-    pub(super) files: Vec<(FileState, KnownFile)>,
-    pub(super) walked: Walked,
+    files: Vec<(FileState, KnownFile)>,
+    walked: Walked,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(
-        packs: PackWriter<'a>,
-        base: &'a LocalIndex,
-        block: u64,
-        settled: (i64, u32),
-    ) -> Self {
+/// The result of a walk.
+pub(super) struct Tree<'a> {
+    /// The topmost chunk.
+    pub top: Ref,
+    pub walked: Walked,
+    /// The files, for the index.
+    pub files: Vec<(FileState, KnownFile)>,
+    pub packs: PackWriter<'a>,
+}
+
+impl<'a, S: Source> Walk<'a, S> {
+    pub(super) fn new(source: S, packs: PackWriter<'a>, base: &'a LocalIndex, block: u64) -> Self {
         Self {
+            source,
             packs,
             base,
             block,
-            settled,
-            buffer: vec![0; usize::try_from(block).unwrap_or(0)],
             state: Vec::new(),
             linked: HashMap::new(),
             files: Vec::new(),
@@ -87,70 +87,79 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the packs, with what was written.
-    pub(super) fn into_packs(self) -> PackWriter<'a> {
-        self.packs
+    /// Stores the origin: a directory with one object, which is the origin itself.
+    pub(super) fn whole(mut self) -> Result<Tree<'a>, PublishError> {
+        let base = self.base;
+        let is_known = |state: &FileState| base.file(state).is_some();
+        let (found, mut root) = self.source.root(&is_known)?;
+        let object = self.below(found, &mut root, Path::new(""))?;
+        let item = self.item(ROOT.to_vec(), Path::new(""), object);
+        let top = write_directory(&mut self.packs, vec![item], self.block)?;
+        if self.walked.vanished > 0 {
+            self.source.check()?;
+        }
+        Ok(Tree {
+            top,
+            walked: self.walked,
+            files: self.files,
+            packs: self.packs,
+        })
     }
 
-    /// Stores the origin: a directory with one object, which is the origin itself.
-    pub(super) fn root(&mut self, origin: &File, path: &Path) -> Result<Ref, PublishError> {
-        let found = statx(origin, path)?;
-        let top = self.directory(origin, Path::new(""))?;
-        let object = Object {
+    /// Stores a directory that was entered.
+    fn below(
+        &mut self,
+        mut found: Found,
+        directory: &mut S::Directory,
+        path: &Path,
+    ) -> Result<Object, PublishError> {
+        let top = self.directory(directory, path)?;
+        let extended = self.source.extended(directory, path)?;
+        found.modified = self.source.modified(directory).unwrap_or(found.modified);
+        Ok(Object {
             found,
             body: Body::Directory(top),
-            has_acl: has_acl(origin, b"."),
-            attributes: self.attributes(origin, path)?,
-        };
-        let item = self.item(ROOT.to_vec(), Path::new(""), object);
-        write_directory(&mut self.packs, vec![item], self.block)
+            has_acl: extended.has_acl,
+            attributes: self.attributes(&extended.attributes, path)?,
+        })
     }
 
     /// Stores a directory with all below it.
-    fn directory(&mut self, directory: &File, path: &Path) -> Result<Ref, PublishError> {
+    fn directory(
+        &mut self,
+        directory: &mut S::Directory,
+        path: &Path,
+    ) -> Result<Ref, PublishError> {
         self.walked.directories += 1;
+        let base = self.base;
+        let is_known = |state: &FileState| base.file(state).is_some();
         let mut items = Vec::new();
         let mut at = PathBuf::new();
-        for name in names(directory, path)? {
+        for name in self.source.names(directory, path)? {
             at.clear();
             at.push(path);
             at.push(std::ffi::OsStr::from_bytes(&name));
-            let Some(found) = look(directory, &name, &at)? else {
+            if !is_name(&name) {
+                return Err(PublishError::ObjectName { path: at });
+            }
+            let Some(found) = self.source.look(directory, &name, &at)? else {
                 self.walked.vanished += 1;
                 continue;
             };
-            let item = match FileType::from_raw_mode(found.stx_mode.into()) {
-                FileType::Directory => {
-                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-                    match open(directory, &name, flags) {
-                        Ok(below) => {
-                            let to = self.directory(&below, &at)?;
-                            Some(Object {
-                                found,
-                                body: Body::Directory(to),
-                                has_acl: has_acl(directory, &name),
-                                attributes: self.attributes(&below, &at)?,
-                            })
-                        }
-                        Err(Errno::NOENT) => None,
-                        Err(error) => return Err(PublishError::io("open", &at, error.into())),
-                    }
+            let item = match found.kind {
+                Kind::Directory => match self.source.enter(directory, &name, &at, &is_known)? {
+                    Some(mut below) => Some(self.below(found, &mut below, &at)?),
+                    None => None,
+                },
+                Kind::File => self.file(directory, &name, &at, found)?,
+                Kind::Link => {
+                    let target = self.source.target(directory, &name, &at)?;
+                    target.map(|target| {
+                        self.walked.links += 1;
+                        Object::plain(found, Body::Link(target))
+                    })
                 }
-                FileType::RegularFile => self.file(directory, &name, &at, found)?,
-                FileType::Symlink => {
-                    match rustix::fs::readlinkat(directory, name.as_slice(), Vec::new()) {
-                        Ok(target) => {
-                            self.walked.links += 1;
-                            Some(Object::plain(found, Body::Link(target.into_bytes())))
-                        }
-                        Err(Errno::NOENT) => None,
-                        Err(error) => return Err(PublishError::io("read", &at, error.into())),
-                    }
-                }
-                _ => Some(Object {
-                    has_acl: has_acl(directory, &name),
-                    ..Object::plain(found, Body::Other)
-                }),
+                Kind::Other => Some(Object::plain(found, Body::Other)),
             };
             match item {
                 Some(object) => items.push(self.item(name, &at, object)),
@@ -172,8 +181,8 @@ impl<'a> Walk<'a> {
         if attributes != Stored::None {
             self.walked.with_attributes += 1;
         }
-        let id = FileState::of(&found).id();
-        let known = match found.stx_nlink {
+        let id = found.state.id();
+        let known = match found.links {
             0 | 1 => None,
             _ => self.linked.get(&id).map(|(inode, _)| *inode),
         };
@@ -182,11 +191,11 @@ impl<'a> Walk<'a> {
             state.clear();
             state.extend_from_slice(path.as_os_str().as_bytes());
             for number in [
-                found.stx_size,
-                u64::from(found.stx_mode),
-                u64::from(found.stx_uid) << 32 | u64::from(found.stx_gid),
-                found.stx_mtime.tv_sec.cast_unsigned(),
-                u64::from(found.stx_mtime.tv_nsec) << 32 | u64::from(found.stx_nlink),
+                found.size,
+                u64::from(found.mode),
+                u64::from(found.owner.0) << 32 | u64::from(found.owner.1),
+                found.modified.0.cast_unsigned(),
+                u64::from(found.modified.1) << 32 | u64::from(found.links),
             ] {
                 state.extend_from_slice(&number.to_le_bytes());
             }
@@ -204,7 +213,7 @@ impl<'a> Walk<'a> {
             state.extend_from_slice(&attributes.state());
             MADE | XxHash3_64::oneshot(state)
         });
-        if found.stx_nlink > 1
+        if found.links > 1
             && let Some(linked) = self.linked.get_mut(&id)
         {
             linked.0 = inode;
@@ -213,12 +222,12 @@ impl<'a> Walk<'a> {
             has_acl,
             attributes,
             name,
-            mode: u32::from(found.stx_mode) & 0o7777,
-            owner: (found.stx_uid, found.stx_gid),
-            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
-            size: found.stx_size,
-            links: found.stx_nlink,
-            blocks: found.stx_blocks,
+            mode: found.mode,
+            owner: found.owner,
+            modified: found.modified,
+            size: found.size,
+            links: found.links,
+            blocks: found.blocks,
             inode,
             body,
         }
@@ -227,23 +236,23 @@ impl<'a> Walk<'a> {
     /// Stores a file: by its state of the version before, by another name of it, or read.
     fn file(
         &mut self,
-        directory: &File,
+        directory: &mut S::Directory,
         name: &[u8],
         path: &Path,
-        found: Statx,
+        found: Found,
     ) -> Result<Option<Object>, PublishError> {
         self.walked.files += 1;
-        self.walked.bytes = self.walked.bytes.saturating_add(found.stx_size);
-        let state = FileState::of(&found);
-        if found.stx_nlink > 1
-            && let Some((_, known)) = self.linked.get(&state.id())
+        self.walked.bytes = self.walked.bytes.saturating_add(found.size);
+        let id = found.state.id();
+        if found.links > 1
+            && let Some((_, known)) = self.linked.get(&id)
         {
             return Ok(Some(Object::of_file(found, known)));
         }
-        let (found, known) = match self.base.file(&state) {
+        let (found, known) = match self.base.file(&found.state) {
             Some(known) => {
                 self.packs.uses(known.lies_in());
-                self.files.push((state, known.clone()));
+                self.files.push((found.state, known.clone()));
                 (found, known)
             }
             None => match self.read(directory, name, path)? {
@@ -252,8 +261,8 @@ impl<'a> Walk<'a> {
             },
         };
         let object = Object::of_file(found, &known);
-        if found.stx_nlink > 1 {
-            self.linked.insert(state.id(), (0, known));
+        if found.links > 1 {
+            self.linked.insert(id, (0, known));
         }
         Ok(Some(object))
     }
@@ -261,38 +270,27 @@ impl<'a> Walk<'a> {
     /// Reads a file, again where it changed meanwhile.
     fn read(
         &mut self,
-        directory: &File,
+        directory: &mut S::Directory,
         name: &[u8],
         path: &Path,
-    ) -> Result<Option<(Statx, KnownFile)>, PublishError> {
-        let failed = |error: io::Error| PublishError::io("read", path, error);
-        for _ in 0..READS {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            let mut file = match open(directory, name, flags) {
-                Ok(file) => file,
-                Err(Errno::NOENT) => return Ok(None),
-                Err(error) => return Err(PublishError::io("open", path, error.into())),
+    ) -> Result<Option<(Found, KnownFile)>, PublishError> {
+        for times in 0..READS {
+            let (mut refs, packs) = (Vec::new(), &mut self.packs);
+            let mut take = |bytes: &[u8]| {
+                refs.push(packs.add(bytes, Part::Data)?);
+                Ok(())
             };
-            let before = statx(&file, path)?;
-            let state = FileState::of(&before);
-            if !FileType::from_raw_mode(before.stx_mode.into()).is_file() {
-                self.walked.read_again += 1;
-                continue;
-            }
-            let refs = self
-                .blocks(&mut file, &before)
-                .map_err(|error| match error {
-                    BlockError::Read(error) => failed(error),
-                    BlockError::Store(error) => error,
-                })?;
-            let attributes = self.attributes(&file, path)?;
-            let after = statx(&file, path)?;
-            let Some(refs) = refs.filter(|_| FileState::of(&after) == state) else {
-                self.walked.read_again += 1;
-                continue;
+            let read = self.source.read(directory, name, path, times, &mut take)?;
+            let (found, extended) = match read {
+                FileRead::Whole(found, extended) => (found, extended),
+                FileRead::Vanished => return Ok(None),
+                FileRead::Changed => {
+                    self.walked.read_again += 1;
+                    continue;
+                }
             };
             self.walked.read_files += 1;
-            self.walked.read_bytes = self.walked.read_bytes.saturating_add(state.size());
+            self.walked.read_bytes = self.walked.read_bytes.saturating_add(found.size);
             let mut packs: Vec<PackId> = refs.iter().map(|to| to.pack).collect();
             packs.sort_unstable();
             packs.dedup();
@@ -304,13 +302,13 @@ impl<'a> Walk<'a> {
             let known = KnownFile {
                 content,
                 packs,
-                has_acl: has_acl(directory, name),
-                attributes,
+                has_acl: extended.has_acl,
+                attributes: self.attributes(&extended.attributes, path)?,
             };
-            if state.changed() < self.settled {
-                self.files.push((state, known.clone()));
+            if found.is_settled {
+                self.files.push((found.state, known.clone()));
             }
-            return Ok(Some((before, known)));
+            return Ok(Some((found, known)));
         }
         Err(PublishError::Changing {
             path: path.to_owned(),
@@ -319,72 +317,34 @@ impl<'a> Walk<'a> {
     }
 
     /// Stores the extended attributes of an object.
-    fn attributes(&mut self, object: &File, path: &Path) -> Result<Stored, PublishError> {
-        let found = local::attributes(object, path)?;
-        let stored = write_attributes(&mut self.packs, &found)?;
+    fn attributes(&mut self, attributes: &Attributes, path: &Path) -> Result<Stored, PublishError> {
+        let stored = write_attributes(&mut self.packs, attributes)?;
         stored.ok_or_else(|| PublishError::Attributes {
             path: path.to_owned(),
         })
-    }
-
-    /// Stores the blocks of a file; `None` where it is shorter than its size said. Holes are not read.
-    fn blocks(&mut self, file: &mut File, found: &Statx) -> Result<Option<Vec<Ref>>, BlockError> {
-        let size = found.stx_size;
-        let is_sparse = found.stx_blocks.saturating_mul(512) < size;
-        let mut refs = Vec::new();
-        let mut start = 0;
-        let mut data = 0;
-        while start < size {
-            let len = self.block.min(size - start);
-            let bytes = self.buffer.get_mut(..usize::try_from(len).unwrap_or(0));
-            let bytes = bytes.unwrap_or_default();
-            if is_sparse && data <= start {
-                data = next_data(file, start).unwrap_or(size);
-            }
-            if is_sparse && data >= start + len {
-                bytes.fill(0);
-            } else {
-                if is_sparse {
-                    file.seek(SeekFrom::Start(start))
-                        .map_err(BlockError::Read)?;
-                }
-                match file.read_exact(bytes) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-                    Err(error) => return Err(BlockError::Read(error)),
-                }
-            }
-            refs.push(
-                self.packs
-                    .add(bytes, Part::Data)
-                    .map_err(BlockError::Store)?,
-            );
-            start += len;
-        }
-        Ok(Some(refs))
     }
 }
 
 /// An object on its way into a list.
 #[derive(Debug)]
 struct Object {
-    found: Statx,
+    found: Found,
     body: Body,
     has_acl: bool,
     attributes: Stored,
 }
 
 impl Object {
-    fn plain(found: Statx, body: Body) -> Self {
+    fn plain(found: Found, body: Body) -> Self {
         Self {
+            has_acl: found.has_acl,
             found,
             body,
-            has_acl: false,
             attributes: Stored::None,
         }
     }
 
-    fn of_file(found: Statx, known: &KnownFile) -> Self {
+    fn of_file(found: Found, known: &KnownFile) -> Self {
         Self {
             found,
             body: Body::File(known.content.clone()),
@@ -392,9 +352,4 @@ impl Object {
             attributes: known.attributes.clone(),
         }
     }
-}
-
-enum BlockError {
-    Read(io::Error),
-    Store(PublishError),
 }

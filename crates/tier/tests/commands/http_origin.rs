@@ -105,34 +105,38 @@ fn counts(document: &Value, tier: &str) -> (usize, u64) {
     (files, number_of(document, tier, "hits_total"))
 }
 
-fn lighttpd() {
-    const WHAT: &str = "an origin over HTTP with lists";
+/// Starts lighttpd, which lists by WebDAV; none, and it is said why, where that cannot be.
+pub fn webdav(what: &str, root: &Path, set_up: &Path) -> Option<Server> {
     let module = ["/usr/lib/lighttpd", "/usr/lib64/lighttpd"]
         .map(|directory| Path::new(directory).join("mod_webdav.so"));
     if !module.iter().any(|path| path.exists()) {
         println!(
-            "skipped: {WHAT}: lighttpd with mod_webdav is not installed (lighttpd-mod-webdav)"
+            "skipped: {what}: lighttpd with mod_webdav is not installed (lighttpd-mod-webdav)"
         );
-        return;
+        return None;
     }
-    let scratch = Scratch::new();
-    let origin = origin(&scratch, 3, 300_000);
-    write(&origin.join("f/a b&%25 é"), &bytes_of(7, 1_000));
-    age(&origin, 3);
-    let set_up = scratch.directory().join("lighttpd.conf");
-    let root = origin.parent().expect("it has one").display();
-    let server = Server::start(WHAT, |port| {
+    let root = root.display();
+    Server::start(what, |port| {
         let text = format!(
             "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
             server.modules = (\"mod_webdav\")\nwebdav.activate = \"enable\"\nwebdav.is-readonly = \"enable\"\n\
             mimetype.assign = (\"\" => \"application/octet-stream\")\n"
         );
-        fs::write(&set_up, text).expect("written");
+        fs::write(set_up, text).expect("written");
         let mut command = Command::new("/usr/sbin/lighttpd");
-        command.arg("-D").arg("-f").arg(&set_up);
+        command.arg("-D").arg("-f").arg(set_up);
         command
-    });
-    let Some(server) = server else {
+    })
+}
+
+fn lighttpd() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 3, 300_000);
+    write(&origin.join("f/a b&%25 é"), &bytes_of(7, 1_000));
+    age(&origin, 3);
+    let set_up = scratch.directory().join("lighttpd.conf");
+    let root = origin.parent().expect("it has one");
+    let Some(server) = webdav("an origin over HTTP with lists", root, &set_up) else {
         return;
     };
     let name = origin.file_name().expect("it has one");

@@ -29,6 +29,7 @@ mod packaged;
 mod permissions;
 mod published;
 mod published_attributes;
+mod published_bucket;
 mod published_s3;
 mod reader;
 mod recorder;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         permissions::trials(),
         published::trials(),
         published_attributes::trials(),
+        published_bucket::trials(),
         published_s3::trials(),
         rolling::trials(),
         settings::trials(),

@@ -23,6 +23,8 @@ struct Record {
     events: Vec<Event>,
     /// No answer is passed on before this number of requests has come.
     at_once: usize,
+    /// Answers that have come from the server, passed on or held.
+    came: usize,
 }
 
 impl Record {
@@ -69,7 +71,20 @@ impl Recorder {
         *self.shared.0.lock().expect("whole") = Record {
             events: Vec::new(),
             at_once,
+            came: 0,
         };
+    }
+
+    /// Passes on all answers that are held, and those to come.
+    pub fn release(&self) {
+        let (record, came) = &*self.shared;
+        record.lock().expect("whole").at_once = 0;
+        came.notify_all();
+    }
+
+    /// Returns how many answers have come from the server since [`Self::clear`], passed on or held.
+    pub fn answered(&self) -> usize {
+        self.shared.0.lock().expect("whole").came
     }
 
     /// Returns the first lines of the requests since [`Self::clear`].
@@ -120,7 +135,8 @@ fn pass(mut client: TcpStream, mut server: TcpStream, shared: &Shared) {
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             if let Some(number) = is_waited_for.lock().expect("whole").take() {
                 let (record, came) = &*of_answers;
-                let record = record.lock().expect("whole");
+                let mut record = record.lock().expect("whole");
+                record.came += 1;
                 let few = |record: &mut Record| record.asked() < record.at_once;
                 let held = came.wait_timeout_while(record, HELD, few);
                 let mut record = held.expect("whole").0;

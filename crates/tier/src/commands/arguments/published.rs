@@ -30,15 +30,18 @@ pub struct Key {
 #[command(
     after_help = "publish writes the files of ORIGIN that the store does not have, and then one signed record, which makes the version \
     visible at once. A version never changes. Files whose size, inode and times are those of the last version from this \
-    machine are not read. A file that changes while it is read is read again, up to 3 times.\n\n\
+    machine are not read; nor are objects of a bucket or a server of HTTP whose size and ETag are. A file that changes while it \
+    is read is read again, up to 3 times.\n\n\
     Exit status: 0 published; 2 something could not be done, and no version is visible.\n\n\
     Examples:\n  \
     cachewise tier publish /srv/model model@2026.11 --to /srv/store --key /etc/cachewise/publisher\n  \
     cachewise tier publish /srv/model model@2026.11 --to s3://bucket/store --key /etc/cachewise/publisher\n  \
+    cachewise tier publish s3://bucket/model model@2026.11 --to /srv/store --key /etc/cachewise/publisher\n  \
     cachewise mount model@latest /mnt --store /srv/store --trust publisher.pub"
 )]
 pub struct Publish {
-    /// Directory to publish.
+    /// Origin to publish: a directory, s3://BUCKET/PREFIX, or http://HOST/PATH or https://HOST/PATH of a server that lists by
+    /// WebDAV. Endpoint and credentials of a bucket are in AWS_* variables.
     #[arg(value_name = "ORIGIN")]
     pub origin: PathBuf,
     /// Name of the tree and of the version.
