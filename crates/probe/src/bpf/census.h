@@ -11,6 +11,7 @@ enum inode_flags {
 	INODE_WRITERS = 4,  /* open for writing */
 	INODE_LABELLED = 8, /* never had a path: `names` is the kernel's label (memfd:x) */
 	INODE_CUT = 16,	    /* `names` is only the end of its path */
+	INODE_CLEAN = 32,   /* no page is dirty or under writeback, no entry remembers an evicted one */
 };
 
 #define TYPE_MAX 32

@@ -9,6 +9,7 @@
 
 #define BDEVFS_MAGIC 0x62646576
 #define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
 #define S_ISDIR(mode) (((mode) & S_IFMT) == 0040000)
 
 /* kernel.h has some of these with other members: what stands after ___ is no part of the name. */
@@ -34,6 +35,7 @@ struct inode___census {
 	struct {
 		unsigned long nrpages;
 		struct {
+			u32 xa_flags;
 			void *xa_head;
 		} i_pages;
 		struct {
@@ -42,6 +44,10 @@ struct inode___census {
 			} rb_root;
 		} i_mmap;
 	} i_data; /* its own pages: i_mapping of a device's node leads to those of the device */
+} CORE;
+struct xa_node___census {
+	unsigned char shift, nr_values;
+	void *slots[64];
 } CORE;
 struct task_struct___census {
 	struct fs_struct *fs;
@@ -59,6 +65,7 @@ struct task_struct___census {
 	})
 #define SUPER(from, member) READ(struct super_block___census, from, member)
 #define INODE(from, member) READ(struct inode___census, from, member)
+#define NODE(from, member) READ(struct xa_node___census, from, member)
 #define DENTRY(from, member) READ(struct dentry, from, member)
 
 static __always_inline u64 word(u64 address)

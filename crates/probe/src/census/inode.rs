@@ -21,6 +21,7 @@ mod flag {
     pub const WRITERS: u32 = 4;
     pub const LABELLED: u32 = 8;
     pub const CUT: u32 = 16;
+    pub const CLEAN: u32 = 32;
 }
 
 /// The name of an inode.
@@ -65,6 +66,9 @@ pub struct CachedInode {
     pub mapped: bool,
     /// Some process has it open for writing.
     pub writers: bool,
+    /// No page is dirty or under writeback, and the kernel remembers no evicted page: `cachestat(2)` would report 0 for
+    /// each. `false` says nothing, because the walk looks only at files of up to 4,096 pages for evicted ones.
+    pub clean: bool,
 }
 
 impl CachedInode {
@@ -160,6 +164,7 @@ pub(super) fn inode(raw: Raw<'_>, file_system: Arc<str>) -> CachedInode {
         deleted: flags & flag::DELETED != 0,
         mapped: flags & flag::MAPPED != 0,
         writers: flags & flag::WRITERS != 0,
+        clean: flags & flag::CLEAN != 0,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Listed files, with their page counts.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use cachewise_kstat::{Device, Kernel};
@@ -321,6 +322,66 @@ fn what_reclaim_took_is_listed_when_asked_for() {
             .filter(|inode| !inode.is_evicted())
             .count();
         assert!(cached > 0, "and cached ones");
+    });
+}
+
+#[test]
+fn clean_files_are_those_of_which_cachestat_reports_nothing_else() {
+    as_root("clean files", |stand| {
+        let Some(disk) = stand.disk("ext4") else {
+            return;
+        };
+        // One entry, one node, two levels, and more levels than the census looks at.
+        let sizes = [1, 40, 300, 5000];
+        let made = |what: &str| {
+            sizes.map(|pages| {
+                let file = write_pages(&disk.path().join(format!("{what}-{pages}")), pages);
+                file.sync_all().expect("it can be written to the disk");
+                file
+            })
+        };
+        let (mut written, evicted, untouched) =
+            (made("written"), made("evicted"), made("untouched"));
+        for file in &mut written {
+            // Of a file whose pages are on the disk, one is changed.
+            file.rewind().expect("it can be read again");
+            fill(file, 1);
+        }
+        for file in &evicted {
+            page_out(file, 1);
+        }
+        let files: Vec<&File> = written.iter().chain(&evicted).chain(&untouched).collect();
+        let told = || -> Vec<bool> {
+            let stat = |file: &&File| cachewise_sys::cachestat(file.as_fd(), None);
+            let stats = files
+                .iter()
+                .map(|file| stat(file).expect("cachestat works"));
+            stats
+                .map(|stat| (stat.dirty + stat.writeback + stat.evicted).is_zero())
+                .collect()
+        };
+        // The kernel may write or reclaim pages meanwhile: then one looks again.
+        let quiet = (0..50).find_map(|_| {
+            let before = told();
+            let report = stand.take_with(&Options {
+                select: Select::Both,
+                ..Options::default()
+            });
+            (before == told()).then_some((before, report))
+        });
+        let (told, report) = quiet.expect("once in 50 times nothing changes");
+        let ours = |file: &&File| find(&report, file).expect("it is listed").clean;
+        let ours: Vec<bool> = files.iter().map(ours).collect();
+        let is_looked_at = |place: usize| sizes[place % sizes.len()] <= 4096;
+        for (place, (ours, told)) in ours.iter().zip(&told).enumerate() {
+            let expected = *told && is_looked_at(place);
+            assert_eq!(*ours, expected, "{:?}: cachestat says {told}", files[place]);
+        }
+        assert!(
+            !told[sizes.len()..2 * sizes.len()].contains(&true),
+            "evicted pages are remembered: {told:?}"
+        );
+        assert!(ours.contains(&true), "and some file is clean: {ours:?}");
     });
 }
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, Mounts};
 use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
-use cachewise_residency::{Counts, Tree, WalkedFile};
+use cachewise_residency::{Counts, States, Tree, WalkedFile};
 use cachewise_sys::page_size;
 use cachewise_units::{Bytes, Pages, grouped};
 
-use super::arguments::Files;
+use super::arguments::{Files, SortKey};
 use super::counting::Answer;
 use super::culprits::Culprits;
 use super::listed_file::{Identity, ListedFile, MEMORY, told_by};
@@ -95,6 +95,7 @@ fn listed<'a>(
     seen: &Seen<'_>,
     mut listing: Listing<'_>,
 ) -> Result<Answer> {
+    let by_states = matches!(arguments.sort, Some(SortKey::Dirty | SortKey::Evicted));
     for inode in inodes {
         if listing.stop().is_asked() {
             break;
@@ -103,7 +104,12 @@ fn listed<'a>(
             // How many pages it had is not in the inode.
             seen.remembered(inode).ok_or(Reason::NoPathLeads)
         } else {
-            Ok(counts(inode))
+            let mut counts = counts(inode);
+            if by_states && counts.states.is_none() {
+                // Its place in the order depends on them.
+                counts.states = seen.remembered(inode).and_then(|told| told.states);
+            }
+            Ok(counts)
         };
         let (size, counted) = in_sums(inode, counts);
         listing.counting().add(size, counted);
@@ -172,7 +178,7 @@ fn counts(inode: &CachedInode) -> Counts {
     Counts {
         total,
         cached: inode.pages,
-        states: None,
+        states: inode.clean.then(States::default),
     }
 }
 
@@ -258,7 +264,9 @@ impl Seen<'_> {
             identity: Some(identity),
             filesystem: Some(inode.file_system.to_string()),
             note: (!notes.is_empty()).then(|| notes.join(", ")),
-            is_to_be_asked: shown.unseen.is_none() && !inode.deleted,
+            is_to_be_asked: shown.unseen.is_none()
+                && !inode.deleted
+                && counts.is_ok_and(|counts| counts.states.is_none()),
             ..ListedFile::new(shown.path, inode.size.0, counts)
         }
     }

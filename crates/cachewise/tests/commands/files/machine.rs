@@ -142,6 +142,49 @@ pub fn lists_all() {
     drop(elsewhere);
 }
 
+/// The census tells clean files, and the others are asked, before they are sorted.
+pub fn sorted_by_dirty_pages() {
+    const DIRTY: u64 = 7;
+    let scratch = Scratch::new();
+    let dirty = scratch.file("x-dirty", DIRTY * page_size());
+    let clean = scratch.file("clean", 3 * page_size());
+    let synced = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+    let dirty_pages = |path: &Path| {
+        use std::os::fd::AsFd;
+        let file = File::open(path).expect("it is there");
+        let stat = cachewise_sys::cachestat(file.as_fd(), None);
+        stat.expect("root may ask").dirty.0
+    };
+    let include = format!("{}/*", scratch.directory().display());
+    let document = undisturbed(|| {
+        warm(&clean);
+        synced(&clean).expect("it can be written");
+        // Not truncated before: ext4 would begin to write it when it is closed.
+        let file = File::options().write(true).open(&dirty);
+        file.and_then(|mut file| file.write_all(&vec![1; (DIRTY * page_size()) as usize]))
+            .expect("there is room");
+        all_while(&["--sort", "dirty", "--include", &include], || {
+            dirty_pages(&dirty) == DIRTY && (dirty_pages(&clean), resident(&clean)) == (0, 3)
+        })
+    });
+    let rows = document["rows"].as_array().expect("rows");
+    let shown = |row: &Value| {
+        let path = row["path"].as_str().map(str::to_owned);
+        (path, row["resident_dirty_pages"].as_u64())
+    };
+    let expected = [(&dirty, DIRTY), (&clean, 0)];
+    let expected = expected.map(|(path, pages)| (Some(path.display().to_string()), Some(pages)));
+    assert_eq!(
+        rows.iter().map(shown).collect::<Vec<_>>(),
+        expected,
+        "the dirty file first"
+    );
+    assert_eq!(
+        document["total"]["resident_dirty_pages"], DIRTY,
+        "and their sum"
+    );
+}
+
 pub fn tree_and_ncdu() {
     let scratch = Scratch::new();
     let closed = scratch.file("closed", 5 * page_size());

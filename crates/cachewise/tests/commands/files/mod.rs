@@ -60,6 +60,7 @@ pub fn trials() -> Vec<Trial> {
         needs_root fuse::pages_are_counted_by_the_census,
         needs_root machine::adds_up,
         needs_root machine::lists_all,
+        needs_root machine::sorted_by_dirty_pages,
         needs_root machine::tree_and_ncdu,
         needs_root machine::block_devices_are_in_no_size,
         needs_root machine::patterns,
