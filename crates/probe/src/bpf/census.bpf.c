@@ -139,6 +139,8 @@ static __noinline int enter_super(void)
 	u64 n = at.next_super, super;
 	struct file_system_type *type;
 
+	/* one register: 6.1 does not see that a copy of 32 bits has the same bounds */
+	barrier_var(n);
 	if (n >= census.supers || n >= SUPERS_MAX)
 		return 0;
 	at.next_super = n + 1;
