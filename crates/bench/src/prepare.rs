@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cachewise_residency::{EvictOptions, evict, query};
 use cachewise_units::{ByteRange, Bytes, Pages};
@@ -158,14 +159,19 @@ pub(crate) fn resident(file: &File) -> Option<Pages> {
 /// # Errors
 /// Pages stayed, or their residency is unknown.
 pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
-    /// A concurrent reader is done by the next try.
-    const TRIES: u32 = 3;
+    /// A page that was in use, by a reader or a reclaimer, is free by the next try.
+    const TRIES: u32 = 10;
+    /// Before the second try; twice as long before each later one: half a second in all.
+    const PAUSE: Duration = Duration::from_millis(1);
     let options = EvictOptions {
         sync: true,
         holders: true,
     };
     let mut left = None;
-    for _ in 0..TRIES {
+    for number in 0..TRIES {
+        if let Some(earlier) = number.checked_sub(1) {
+            std::thread::sleep(PAUSE * (1 << earlier));
+        }
         let evicted = evict(file, ByteRange::starting_at(0), &options)
             .map_err(|error| error.with_path(path))?;
         let after = match evicted.after {
