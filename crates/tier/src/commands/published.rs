@@ -67,7 +67,8 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
             state: &state_directory(arguments.state.as_deref()),
             is_full: arguments.full,
         },
-    )?;
+    )
+    .with_context(|| format!("cannot publish {}", escaped(&arguments.origin)))?;
     if let Some(why) = &done.warning {
         tell(&format!("warning: {why}"));
     }

@@ -67,9 +67,12 @@ fn attributes(path: &Path) -> BTreeMap<String, Vec<u8>> {
         .filter(|name| !name.is_empty());
     let value = |name: &[u8]| {
         let mut value = vec![0; 64 << 10];
-        let length = lgetxattr(path, name, value.as_mut_slice()).expect("it is listed");
+        let shown = String::from_utf8_lossy(name).into_owned();
+        let length = lgetxattr(path, name, value.as_mut_slice());
+        let length = length
+            .unwrap_or_else(|error| panic!("{path:?} lists {shown}, and has it not: {error}"));
         value.truncate(length);
-        (String::from_utf8_lossy(name).into_owned(), value)
+        (shown, value)
     };
     names.map(value).collect()
 }

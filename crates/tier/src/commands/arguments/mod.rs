@@ -61,7 +61,7 @@ pub enum Command {
     Trim(Trim),
     /// Make a pair of keys for published versions.
     Key(Key),
-    /// Publish a directory as a signed version that never changes.
+    /// Publish a directory, bucket or server of HTTP as a signed version that never changes.
     Publish(Publish),
     /// List the differences of two published versions.
     Diff(Diff),
