@@ -309,7 +309,7 @@ fn writing() {
     };
     let error = failed(&workload).to_string();
     assert!(
-        error.contains("overwrite"),
+        error.contains("is there already: use a size and a new name, or set --overwrite"),
         "the error names the overwriting: {error}"
     );
     assert!(fs::read(&path).unwrap() == before, "and not done");
@@ -468,7 +468,7 @@ fn bad_files() {
                 fill: Fill::Write,
                 ..usual.clone()
             },
-            "overwrite",
+            "is there already: use a size and a new name, or set --overwrite",
         ),
         (
             Workload {

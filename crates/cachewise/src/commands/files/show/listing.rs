@@ -1,202 +1,51 @@
-//! Output of files: streamed as they come, or the first rows of an order, with the total below.
+//! A list that is being made: files come in, rows and the total go out.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use cachewise_model::{Field, Labels, Measured, Reason, Row, Subject};
+use anyhow::{Context, Result};
+use cachewise_cli::output::{Sink, tell};
+use cachewise_model::{Field, Measured, Reason, Row};
 use cachewise_residency::{Counts, Inode, map};
 use cachewise_units::ByteRange;
 use cachewise_view::{Format, RowOptions, RowWriter, RowWriters};
 
-use super::batched::Batched;
-use super::counting::{Answer, Counting};
-use super::fuse::is_not_opened;
-use super::listed_file::{Identity, ListedFile, residency, strip, sum};
-use super::notes::Notes;
-use super::order::{First, Order};
+use super::sums::{brief, ended, total};
+use super::{Show, Stream};
+use crate::commands::files::batched::Batched;
+use crate::commands::files::counting::{Answer, Counting};
+use crate::commands::files::fuse::is_not_opened;
+use crate::commands::files::listed_file::{Identity, ListedFile, residency, strip};
+use crate::commands::files::order::{First, Order};
 use crate::interrupt::Stop;
 use crate::machine;
-use crate::options::FileLabels;
-use crate::options::Output;
-use cachewise_cli::output::{self, Sink, tell};
-use cachewise_cli::sinks::Sinks;
-
-/// Default of `--top` for tables of directories and of the whole machine.
-const TOP: usize = 20;
 
 /// Number of ranges in a strip of `--histogram`, and on a narrow screen.
 const STRIP: u64 = 32;
 const NARROW_STRIP: u64 = 16;
 const NARROW: usize = 80;
 
-/// Where rows go, and which.
-pub struct Show {
-    tables: Vec<Sink>,
-    /// Those of other formats.
-    documents: Vec<Sink>,
-    name: String,
-    has_table: bool,
-    /// The width of the terminal that columns have to fit.
-    room: Option<usize>,
-    /// `None`: as they come.
-    order: Option<Order>,
-    /// Maximum rows in all.
-    most: Option<usize>,
-    /// Maximum rows of tables.
-    most_in_tables: Option<usize>,
-    plan: Plan,
-    /// Notes that were printed for this list before.
-    notes: Notes,
-    /// A repeated list in a machine format: its repetitions are one document.
-    stream: Option<Stream>,
-    stop: Stop,
-}
-
-/// A document with several repetitions, and the total of the last one.
-struct Stream {
-    writers: RowWriters<Batched>,
-    total: Row,
-}
-
-/// Which rows are shown, and how.
-#[derive(Debug)]
-pub struct Plan {
-    /// Whether no path is a directory; `None` if that was not examined, because no table depends on it.
-    pub are_files: Option<bool>,
-    pub columns: Vec<&'static Field>,
-    /// They were chosen by the user: all are shown, whether there is room or not.
-    pub columns_are_chosen: bool,
-    /// Every file was named, so every one is wanted: not just the first few.
-    pub all_are_named: bool,
-    pub order: Order,
-    /// Whether `--sort` or `--reverse` was given.
-    pub order_is_chosen: bool,
-    /// Maximum number of rows; 0 shows all.
-    pub top: Option<usize>,
-    pub only_cached: bool,
-    pub maps: bool,
-    pub strips: bool,
-    pub repeated: bool,
-    pub labels: Option<FileLabels>,
+/// A list that is being made.
+pub struct Listing<'a> {
+    show: &'a mut Show,
+    tables: RowWriters<Batched>,
+    documents: RowWriters<Batched>,
+    /// Files or directories that were to be written.
+    for_tables: usize,
+    /// `None`: rows are written as they come.
+    first: Option<First>,
+    /// Whether device and inode of files are shown.
+    identifies: bool,
+    /// When it was begun, if rows are to tell.
+    time: Option<String>,
+    counting: Counting,
+    /// How many could have been shown.
+    candidates: u64,
+    /// How many of what are not shown.
+    hidden: Option<(u64, (&'static str, &'static str))>,
 }
 
 impl Show {
-    /// Opens the output.
-    pub fn open(output: &Output, plan: Plan) -> Result<Show> {
-        let sinks = match plan.repeated {
-            true => Sinks::open(output, output::Stream::Stdout)?,
-            false => Sinks::open_whole(output, output::Stream::Stdout)?,
-        };
-        let name = sinks.names();
-        let (tables, documents): (Vec<Sink>, Vec<Sink>) = sinks
-            .into_iter()
-            .partition(|sink| sink.format == Format::Table);
-        let has_table = !tables.is_empty();
-        // Whatever is under a directory is too much for a table.
-        let is_cut = has_table && !plan.all_are_named;
-        let most_in_tables = match plan.top {
-            Some(0) => None,
-            Some(top) => Some(top),
-            None => is_cut.then_some(TOP),
-        };
-        let most = match plan.top {
-            None if !documents.is_empty() => None,
-            _ => most_in_tables,
-        };
-        let is_ordered = plan.order_is_chosen || most_in_tables.is_some() || is_cut;
-        let terminal = tables.iter().find(|sink| sink.is_terminal);
-        Ok(Show {
-            name,
-            room: terminal
-                .filter(|_| !plan.columns_are_chosen)
-                .map(|sink| sink.style.width),
-            // A screen that is drawn anew has to have all notes anew.
-            notes: Notes::new(plan.repeated && terminal.is_none()),
-            tables,
-            documents,
-            has_table,
-            order: is_ordered.then_some(plan.order),
-            most,
-            most_in_tables,
-            plan,
-            stream: None,
-            stop: Stop::default(),
-        })
-    }
-
-    /// Says whether the order in which files come is the one in which they are shown.
-    pub fn keeps_order(&self) -> bool {
-        self.order.is_none()
-    }
-
-    /// Whether no path is a directory; `None` if that was not examined.
-    pub fn are_files(&self) -> Option<bool> {
-        self.plan.are_files
-    }
-
-    /// Has the list end early, with what was found until then.
-    pub fn end_early(&mut self, stop: Stop) {
-        self.stop = stop;
-    }
-
-    /// Whether the list is to end.
-    pub fn stop(&self) -> &Stop {
-        &self.stop
-    }
-
-    /// The order of `--sort`, and the maximum number of rows.
-    pub fn chosen_order(&self) -> Option<(Order, Option<usize>)> {
-        self.order.map(|order| (order, self.most))
-    }
-
-    /// Counts files that are shown in another way.
-    pub fn count(&mut self) -> Counting {
-        Counting::new(std::mem::take(&mut self.notes))
-    }
-
-    /// Tells something of the whole list.
-    pub fn note(&mut self, text: &str) {
-        self.notes.tell(text);
-    }
-
-    /// Writes something that is no rows, to the one output.
-    pub fn raw(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
-        let mut sinks = std::mem::take(&mut self.tables);
-        sinks.append(&mut self.documents);
-        let sink = match (sinks.pop(), sinks.is_empty()) {
-            (Some(sink), true) => sink,
-            _ => bail!("this document has one form: remove all -o but one"),
-        };
-        let mut out = BufWriter::new(sink);
-        let written = write(&mut out).and_then(|()| {
-            let ended = out.into_inner();
-            ended.map_err(std::io::IntoInnerError::into_error)
-        });
-        self.documents = vec![written.with_context(|| format!("cannot write to {}", self.name))?];
-        Ok(())
-    }
-
-    /// Replaces the output files with the complete ones. Without this call, the old files stay.
-    pub fn keep(&mut self) -> Result<()> {
-        let mut sinks = std::mem::take(&mut self.tables);
-        sinks.append(&mut self.documents);
-        Sinks::from(sinks).keep()
-    }
-
-    /// Adds a line below tables.
-    pub fn line(&mut self, text: &str) -> Result<()> {
-        for sink in &mut self.tables {
-            writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))?;
-        }
-        // A repeated document has no line about each repetition.
-        if !self.has_table && !self.plan.repeated {
-            tell(text);
-        }
-        Ok(())
-    }
-
     /// Begins a list.
     pub fn begin(&mut self) -> Result<Listing<'_>> {
         let timestamp = machine::timestamp();
@@ -265,35 +114,6 @@ impl Show {
         }
         columns
     }
-
-    /// Ends a document with several repetitions.
-    pub fn close(&mut self) -> Result<()> {
-        if let Some(Stream { writers, total }) = self.stream.take() {
-            ended(writers, Some(&total))
-                .with_context(|| format!("cannot write to {}", self.name))?;
-        }
-        Ok(())
-    }
-}
-
-/// A list that is being made.
-pub struct Listing<'a> {
-    show: &'a mut Show,
-    tables: RowWriters<Batched>,
-    documents: RowWriters<Batched>,
-    /// Files or directories that were to be written.
-    for_tables: usize,
-    /// `None`: rows are written as they come.
-    first: Option<First>,
-    /// Whether device and inode of files are shown.
-    identifies: bool,
-    /// When it was begun, if rows are to tell.
-    time: Option<String>,
-    counting: Counting,
-    /// How many could have been shown.
-    candidates: u64,
-    /// How many of what are not shown.
-    hidden: Option<(u64, (&'static str, &'static str))>,
 }
 
 impl Listing<'_> {
@@ -521,58 +341,4 @@ impl Listing<'_> {
         }
         Ok(())
     }
-}
-
-/// The row of tables: its note is short, and the reason for unknown numbers is printed once below the table.
-fn brief(found: &ListedFile) -> Row {
-    let mut row = found.row();
-    let unknown = found.counts.is_err() && found.note.is_none();
-    let brief = found.brief.clone();
-    if let Some(note) = brief.or(unknown.then(|| "unknown".to_owned())) {
-        row.labels.note = Measured::Exact(note);
-    }
-    row
-}
-
-/// Ends lists, and returns their outputs.
-fn ended(writers: RowWriters<Batched>, total: Option<&Row>) -> std::io::Result<Vec<Sink>> {
-    let outputs = writers.finish(total)?;
-    outputs.into_iter().map(Batched::end).collect()
-}
-
-/// The total of all, shown or not.
-fn total(answer: &Answer) -> Row {
-    let mut row = sum_row(
-        Path::new("(all)"),
-        answer.files,
-        answer.unknown,
-        answer.size,
-        &answer.counts,
-    );
-    if let Some(why) = answer.partial {
-        row.residency = row.residency.estimated(why);
-    }
-    if answer.unknown > 0 {
-        row.labels.note = Measured::Exact(format!("without {} unknown", answer.unknown));
-    }
-    if let Some(change) = &answer.change {
-        row.subject.resident_before_pages = change.before.measured();
-        row.subject.resident_after_pages = change.after.measured();
-    }
-    row
-}
-
-/// A row that sums up files, of which some may be unknown.
-pub fn sum_row(path: &Path, files: u64, unknown: u64, size: u64, counts: &Counts) -> Row {
-    let mut row = Row::of_file();
-    row.labels = Labels {
-        path: Measured::Exact(path.to_owned()),
-        ..Labels::default()
-    };
-    row.subject = Subject {
-        file_size_bytes: Measured::Exact(size),
-        ..row.subject
-    };
-    row.residency = sum(files, unknown, counts);
-    row
 }
