@@ -1,4 +1,4 @@
-//! What a measurement needs before it starts: memory for its buffers, the file, the control group, swap.
+//! Before a measurement: memory for buffers, the file, the control group, swap.
 
 use std::sync::atomic::AtomicBool;
 
