@@ -1,10 +1,13 @@
 //! [`Kernel`]: the roots of `/proc` and `/sys`, and the simplest queries.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind};
+
+/// Bytes of a first read: a page, as most files of `/proc` and `/sys` have less.
+const FIRST_READ: usize = 4096;
 
 /// A kernel, by the mount points of its `/proc` and `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +103,13 @@ impl Kernel {
     }
 
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
-        fs::read(path).map_err(|source| Error::io("read", path, source))
+        let read = || {
+            // The kernel gives most of these files a size of 0. `fs::read` asks for it, and then begins with 32 bytes.
+            let mut bytes = Vec::with_capacity(FIRST_READ);
+            File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|source| Error::io("read", path, source))
     }
 
     pub(crate) fn text(&self, path: &Path) -> Result<String, Error> {
