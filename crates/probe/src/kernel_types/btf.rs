@@ -83,11 +83,50 @@ fn tail(kind: u32, count: usize) -> Option<usize> {
     })
 }
 
+/// Number of bytes of the type at an offset.
+fn length_at(types: &[u8], start: usize) -> Option<usize> {
+    let info = word_at(types, start + WORD)?;
+    Some(HEAD + tail(info >> 24 & 0x1f, info as usize & 0xffff)?)
+}
+
+/// A name that a blob uses.
+pub(super) struct Name<'n, 'a> {
+    blobs: &'n [Blob<'a>],
+    pub(super) blob: usize,
+    /// Of its string.
+    pub(super) offset: u32,
+}
+
+impl<'a> Name<'_, 'a> {
+    pub(super) fn text(&self) -> &'a [u8] {
+        string_in(self.blobs, self.blob, self.offset)
+    }
+}
+
+/// The string that a blob has at `offset`: those of the kernel proper come first.
+fn string_in<'a>(blobs: &[Blob<'a>], blob: usize, offset: u32) -> &'a [u8] {
+    let shared = blobs[0].strings.len();
+    let offset = offset as usize;
+    let (strings, offset) = if offset < shared {
+        (blobs[0].strings, offset)
+    } else {
+        (blobs[blob].strings, offset - shared)
+    };
+    let rest = strings.get(offset..).unwrap_or_default();
+    let end = memchr::memchr(0, rest).unwrap_or(rest.len());
+    &rest[..end]
+}
+
+/// Of so many types the offset of one is kept. The others are found from there: few of 126,000 are asked for.
+const STRIDE: usize = 16;
+
 /// All types of several descriptions, each of which continues the first.
 pub(super) struct Types<'a> {
     blobs: Vec<Blob<'a>>,
-    /// Offsets of the types of each blob, in the order of their ids.
-    offsets: Vec<Vec<u32>>,
+    /// By blob: the number of its types, and the offset of each [`STRIDE`]th, in the order of their ids.
+    offsets: Vec<(usize, Vec<u32>)>,
+    /// Types that were asked for, in order: blob and index in it.
+    wanted: Vec<(usize, u32)>,
 }
 
 /// A type of one of the blobs.
@@ -113,42 +152,74 @@ impl<'a> Type<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn new(blobs: &'a [Contents]) -> Result<Self, &'static str> {
+    /// Reads them once, and notes those that `is_wanted`, by kind and name.
+    pub(super) fn new(
+        blobs: &'a [Contents],
+        is_wanted: impl Fn(u32, Name<'_, 'a>) -> bool,
+    ) -> Result<Self, &'static str> {
         let blobs = blobs
             .iter()
             .map(|bytes| Blob::parse(bytes))
             .collect::<Result<Vec<_>, _>>()?;
-        let offsets = blobs
-            .iter()
-            .map(|blob| {
-                let mut offsets = Vec::with_capacity(blob.types.len() / 24);
-                let mut at = 0;
-                while at < blob.types.len() {
-                    let info = word_at(blob.types, at + WORD).ok_or("its last type is cut off")?;
-                    let length = tail(info >> 24 & 0x1f, info as usize & 0xffff)
-                        .ok_or("it has a kind of type that is newer than this program")?;
+        let mut all = Vec::with_capacity(blobs.len());
+        let mut wanted = Vec::new();
+        for (number, blob) in blobs.iter().enumerate() {
+            let named = |offset| Name {
+                blobs: &blobs,
+                blob: number,
+                offset,
+            };
+            let mut offsets = Vec::with_capacity(blob.types.len() / 24 / STRIDE);
+            let (mut at, mut count) = (0, 0);
+            while at < blob.types.len() {
+                let cut_off = "its last type is cut off";
+                let name = word_at(blob.types, at).ok_or(cut_off)?;
+                let info = word_at(blob.types, at + WORD).ok_or(cut_off)?;
+                let kind = info >> 24 & 0x1f;
+                let length = tail(kind, info as usize & 0xffff)
+                    .ok_or("it has a kind of type that is newer than this program")?;
+                if is_wanted(kind, named(name)) {
+                    wanted.push((number, count as u32));
+                }
+                if count % STRIDE == 0 {
                     offsets.push(at as u32);
-                    at += HEAD + length;
                 }
-                if at > blob.types.len() {
-                    return Err("its last type is cut off");
-                }
-                Ok(offsets)
-            })
-            .collect::<Result<Vec<_>, &'static str>>()?;
-        Ok(Self { blobs, offsets })
+                count += 1;
+                at += HEAD + length;
+            }
+            if at > blob.types.len() {
+                return Err("its last type is cut off");
+            }
+            all.push((count, offsets));
+        }
+        Ok(Self {
+            blobs,
+            offsets: all,
+            wanted,
+        })
+    }
+
+    /// Blob and index of the types that were asked for, in order; none the next time.
+    pub(super) fn take_wanted(&mut self) -> Vec<(usize, u32)> {
+        std::mem::take(&mut self.wanted)
     }
 
     /// Number of types of a blob.
     pub(super) fn len(&self, blob: usize) -> usize {
-        self.offsets[blob].len()
+        self.offsets[blob].0
     }
 
     pub(super) fn at(&self, blob: usize, index: usize) -> Option<Type<'a>> {
-        let start = *self.offsets.get(blob)?.get(index)? as usize;
+        let (count, offsets) = self.offsets.get(blob)?;
+        if index >= *count {
+            return None;
+        }
         let types = self.blobs[blob].types;
-        let info = word_at(types, start + WORD)?;
-        let length = HEAD + tail(info >> 24 & 0x1f, info as usize & 0xffff)?;
+        let mut start = *offsets.get(index / STRIDE)? as usize;
+        for _ in 0..index % STRIDE {
+            start += length_at(types, start)?;
+        }
+        let length = length_at(types, start)?;
         Some(Type {
             blob,
             words: types.get(start..start + length)?,
@@ -158,7 +229,7 @@ impl<'a> Types<'a> {
     /// The type that `blob` calls `id`: ids up to the kernel proper's last one are the kernel's.
     pub(super) fn get(&self, blob: usize, id: u32) -> Option<Type<'a>> {
         let index = (id as usize).checked_sub(1)?;
-        let shared = self.offsets[0].len();
+        let shared = self.len(0);
         if index < shared {
             self.at(0, index)
         } else {
@@ -166,17 +237,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The string that `blob` has at `offset`, likewise.
+    /// The string that `blob` has at `offset`.
     pub(super) fn string(&self, blob: usize, offset: u32) -> &'a [u8] {
-        let shared = self.blobs[0].strings.len();
-        let offset = offset as usize;
-        let (strings, offset) = if offset < shared {
-            (self.blobs[0].strings, offset)
-        } else {
-            (self.blobs[blob].strings, offset - shared)
-        };
-        let rest = strings.get(offset..).unwrap_or_default();
-        let end = memchr::memchr(0, rest).unwrap_or(rest.len());
-        &rest[..end]
+        string_in(&self.blobs, blob, offset)
     }
 }

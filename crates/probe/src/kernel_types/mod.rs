@@ -20,7 +20,7 @@ use std::path::Path;
 
 use libbpf_rs::ObjectBuilder;
 
-use self::btf::{MAGIC, Type, Types, kind};
+use self::btf::{MAGIC, Name, Type, Types, kind};
 use self::contents::Contents;
 use crate::error::Error;
 
@@ -225,14 +225,25 @@ impl<'a> Cut<'a> {
 }
 
 fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
-    let mut wanted: HashMap<(&[u8], bool), &'static str> = HashMap::new();
+    let mut names: HashMap<(&[u8], bool), &'static str> = HashMap::new();
     for name in WANTED {
         for is_enum in [false, true] {
-            wanted.insert((name.as_bytes(), is_enum), name);
+            names.insert((name.as_bytes(), is_enum), name);
         }
     }
+    let cast = blobs
+        .first()
+        .and_then(|blob| memchr::memmem::find(btf::strings(blob), RDONLY_CAST))
+        .map(|end| end as u32 + 1);
+    let is_wanted = |kind, name: Name<'_, '_>| match kind {
+        _ if name.offset == 0 => false,
+        kind::STRUCT | kind::UNION => names.contains_key(&(name.text(), false)),
+        kind::ENUM | kind::ENUM64 => names.contains_key(&(name.text(), true)),
+        kind::FUNC => name.blob == 0 && Some(name.offset) == cast,
+        _ => false,
+    };
     let mut cut = Cut {
-        from: Types::new(blobs)?,
+        from: Types::new(blobs, is_wanted)?,
         types: Vec::new(),
         count: 0,
         strings: vec![0],
@@ -240,35 +251,25 @@ fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
         names: HashMap::new(),
     };
     let mut ids = HashMap::new();
-    let cast = blobs
-        .first()
-        .and_then(|blob| memchr::memmem::find(btf::strings(blob), RDONLY_CAST))
-        .map(|end| end as u32 + 1);
     let mut rdonly_cast = None;
-    for blob in 0..blobs.len() {
+    for (blob, index) in cut.from.take_wanted() {
+        let Some(of) = cut.from.at(blob, index as usize) else {
+            continue;
+        };
         let first = if blob == 0 { 0 } else { cut.from.len(0) };
-        for index in 0..cut.from.len(blob) {
-            let Some(of) = cut.from.at(blob, index) else {
-                continue;
-            };
-            let is_enum = match of.kind() {
-                kind::STRUCT | kind::UNION => false,
-                kind::ENUM | kind::ENUM64 => true,
-                kind::FUNC if blob == 0 && Some(of.name()) == cast => {
-                    rdonly_cast = Some(index as u32 + 1);
-                    continue;
-                }
-                _ => continue,
-            };
-            let name = cut.from.string(blob, of.name());
-            let Some(name) = wanted.get(&(name, is_enum)) else {
-                continue;
-            };
-            let id = (first + index + 1) as u32;
-            ids.entry(*name).or_insert(id);
-            cut.take(id, blob)
-                .ok_or("a type holds one that is not there, or itself")?;
+        let id = first as u32 + index + 1;
+        if of.kind() == kind::FUNC {
+            rdonly_cast = Some(id);
+            continue;
         }
+        let is_enum = matches!(of.kind(), kind::ENUM | kind::ENUM64);
+        let name = cut.from.string(blob, of.name());
+        let Some(name) = names.get(&(name, is_enum)) else {
+            continue;
+        };
+        ids.entry(*name).or_insert(id);
+        cut.take(id, blob)
+            .ok_or("a type holds one that is not there, or itself")?;
     }
     Ok(KernelTypes {
         ids,
