@@ -11,6 +11,8 @@ use libbpf_rs::btf::{Btf, BtfType};
 const OBJECTS: [&str; 5] = ["ledger", "census", "empty", "trial", "shield"];
 /// The programs of "ledger" that read kernel memory by a helper.
 const BY_HELPER: &str = "ledger_by_helper";
+/// Its programs without stacks and accesses.
+const COUNTS_ONLY: &str = "ledger_counts_only";
 
 fn main() {
     let source = PathBuf::from("src/bpf");
@@ -34,12 +36,17 @@ fn main() {
         compile(name, name, &out, &[&define]);
     }
     let define = format!("-D__TARGET_ARCH_{arch}");
-    compile("ledger", BY_HELPER, &out, &[&define, "-DREADS_BY_HELPER"]);
-    assert_eq!(
-        data_of(&out, "ledger"),
-        data_of(&out, BY_HELPER),
-        "one skeleton is for both objects"
-    );
+    for (name, form) in [
+        (BY_HELPER, "-DREADS_BY_HELPER"),
+        (COUNTS_ONLY, "-DCOUNTS_ONLY"),
+    ] {
+        compile("ledger", name, &out, &[&define, form]);
+        assert_eq!(
+            data_of(&out, "ledger"),
+            data_of(&out, name),
+            "one skeleton is for all forms of the object"
+        );
+    }
     let skeleton = out.join("ledger.skel.rs");
     let text = fs::read_to_string(&skeleton).expect("the skeleton was written");
     fs::write(&skeleton, with_data(text)).expect("cargo's OUT_DIR can be written");

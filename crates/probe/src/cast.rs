@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::skeleton::LEDGER;
+use crate::skeleton::{LEDGER, LEDGER_COUNTS_ONLY};
 
 /// A call of the helper `RDONLY_CAST`, as in maps.h: code, registers, offset, number.
 const MARKED: [u8; 8] = [0x85, 0, 0, 0, 0, 0, 0xa5, 0x7c];
@@ -10,11 +10,17 @@ const MARKED: [u8; 8] = [0x85, 0, 0, 0, 0, 0, 0xa5, 0x7c];
 /// The same instruction for a function of the kernel (`BPF_PSEUDO_KFUNC_CALL`), without its number.
 const CALL: [u8; 4] = [0x85, 0x20, 0, 0];
 
-/// The object of the programs, in which casts are calls of the kernel's function with this number.
-pub(crate) fn ledger_with_cast(number: u32) -> &'static [u8] {
+/// The object of the programs, in which casts are calls of the kernel's function with this number. With `counts_only` it is
+/// the one without stacks and accesses.
+pub(crate) fn ledger_with_cast(number: u32, counts_only: bool) -> &'static [u8] {
     // The number holds as long as the kernel runs.
-    static OBJECT: OnceLock<Vec<u8>> = OnceLock::new();
-    OBJECT.get_or_init(|| with_calls(LEDGER, number))
+    static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
+    static COUNTS_ONLY: OnceLock<Vec<u8>> = OnceLock::new();
+    if counts_only {
+        COUNTS_ONLY.get_or_init(|| with_calls(LEDGER_COUNTS_ONLY, number))
+    } else {
+        WHOLE.get_or_init(|| with_calls(LEDGER, number))
+    }
 }
 
 fn with_calls(object: &[u8], number: u32) -> Vec<u8> {
@@ -42,14 +48,16 @@ mod tests {
 
     #[test]
     fn each_marked_call_becomes_one_of_the_function() {
-        let marked = count(LEDGER, MARKED);
-        assert!(marked > 100, "{marked} calls: maps.h uses another number");
-        let anywhere = memchr::memmem::find_iter(LEDGER, &MARKED).count();
-        assert_eq!(anywhere, marked, "each is aligned");
+        for ledger in [LEDGER, LEDGER_COUNTS_ONLY] {
+            let marked = count(ledger, MARKED);
+            assert!(marked > 100, "{marked} calls: maps.h uses another number");
+            let anywhere = memchr::memmem::find_iter(ledger, &MARKED).count();
+            assert_eq!(anywhere, marked, "each is aligned");
 
-        let object = with_calls(LEDGER, 0x0102_0304);
-        assert_eq!(object.len(), LEDGER.len());
-        assert_eq!(count(&object, MARKED), 0);
-        assert_eq!(count(&object, [0x85, 0x20, 0, 0, 4, 3, 2, 1]), marked);
+            let object = with_calls(ledger, 0x0102_0304);
+            assert_eq!(object.len(), ledger.len());
+            assert_eq!(count(&object, MARKED), 0);
+            assert_eq!(count(&object, [0x85, 0x20, 0, 0, 4, 3, 2, 1]), marked);
+        }
     }
 }

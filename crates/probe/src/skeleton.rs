@@ -12,6 +12,10 @@ include!(concat!(env!("OUT_DIR"), "/ledger.skel.rs"));
 /// The object for kernels with bpf_rdonly_cast (6.2).
 pub(crate) const LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
 
-/// The same programs for older kernels.
+/// The same programs without stacks and accesses, which most commands do not want.
+pub(crate) const LEDGER_COUNTS_ONLY: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/ledger_counts_only.bpf.o"));
+
+/// All programs for older kernels.
 pub(crate) const LEDGER_BY_HELPER: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/ledger_by_helper.bpf.o"));

@@ -233,7 +233,7 @@ static __noinline u64 resident_folio(u64 mapping, u64 index)
 /* Sends the access to pages first..=last, if user space requested accesses. */
 static __always_inline void access_pages(u64 mapping, u64 first, u64 last, u32 kind, u64 file)
 {
-	if (config.accesses)
+	if (ACCESSES)
 		send_access(mapping, first, last, kind, file);
 }
 

@@ -95,7 +95,7 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 	}
 	if (!ledger_of(READ(file, f_mapping, host), 0, &request.key))
 		return 0;
-	if (config.stacks && state)
+	if (STACKS && state)
 		request.stack = stack_of_direct(state);
 	request.before = done_before;
 	request.write = READ(iter, data_source);
@@ -183,7 +183,7 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 	again = same_call(&state->bio, (u64)inode, serial, nr, epoch);
 	set_call(&state->bio, (u64)inode, serial, nr, epoch);
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
-	if (config.stacks)
+	if (STACKS)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
 	return 0;
 }
@@ -241,7 +241,7 @@ static __always_inline int bio_event(struct bio *raw_bio)
 		return 0;
 	}
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
-	if (config.stacks)
+	if (STACKS)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
 	return 0;
 }

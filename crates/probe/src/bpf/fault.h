@@ -67,7 +67,7 @@ static __always_inline int fault_on(struct address_space *mapping, u64 index)
 
 	if (!state)
 		return 0;
-	if (config.accesses)
+	if (ACCESSES)
 		access_of_fault((u64)mapping, index);
 	state->fault_index = index;
 	state->fault_known = 1;

@@ -288,7 +288,7 @@ static __always_inline int device_ends(s64 result)
 		return 0;
 	ledger = ledger_of(PLAIN(inode, (void *)inode), 0, &key);
 	count_direct(ledger, state->device_write, 1, result);
-	if (config.stacks)
+	if (STACKS)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, result);
 	return finish_here();
 }

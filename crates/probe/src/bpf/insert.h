@@ -285,7 +285,7 @@ static __always_inline int insert_event(struct folio *raw_folio, void *context)
 	insert->pages = pages;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	insert->target.nr = syscall_nr(task, regs);
-	if (config.times || config.stacks)
+	if (config.times || STACKS)
 		insert->moment = moment_of(task, insert->target.nr);
 	if (in_uring(state, insert->target.nr) && !in_fault(state, task, m) && !is_advice_at_work(state, task) &&
 	    flight_insert(state))
@@ -305,7 +305,7 @@ static __always_inline int insert_event(struct folio *raw_folio, void *context)
 	}
 	inside = asked_for(state, lo, hi, &from, &to);
 	again = inside ? book_again(state, from, to, insert->target.nr) : 0;
-	if (config.stacks && inside > again && !state->pending_stack)
+	if (STACKS && inside > again && !state->pending_stack)
 		state->pending_stack = stack_at(state, STACK_READ, state->insert.moment);
 	state->pending_miss += inside - again;
 	state->pending_ahead += pages - inside + again;
@@ -413,7 +413,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	}
 	wasted = ahead_take(mapping, lo, hi);
 	/* truncated or deleted: in no memory, whatever its size, would they have stayed */
-	if (config.accesses && (!READ(mapping, host, i_nlink) ||
+	if (ACCESSES && (!READ(mapping, host, i_nlink) ||
 				lo << config.page_shift >= READ(mapping, host, i_size)))
 		access_pages(m, lo, hi, ACCESS_REMOVE, 0);
 	left[watch_slot(READ(mapping, host, i_ino))]++;
@@ -438,7 +438,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		other = on_other_side();
 		book_eviction(&key, (u64)raw_folio, other);
 		ledger = row_on(other, &key);
-		if (config.stacks)
+		if (STACKS)
 			stack_of_eviction(pages);
 	}
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))

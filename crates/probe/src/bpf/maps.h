@@ -5,6 +5,18 @@
 
 const volatile struct config config = {};
 
+/*
+ * Most commands want neither stacks nor accesses: COUNTS_ONLY has programs without them. The verifier takes a branch that a
+ * setting closes out of the program, and what the branch calls, but it first reads all of that.
+ */
+#ifdef COUNTS_ONLY
+#define STACKS 0
+#define ACCESSES 0
+#else
+#define STACKS config.stacks
+#define ACCESSES config.accesses
+#endif
+
 /* The kernel's numbers for the types that PLAIN casts to. Filled in before loading. */
 const volatile struct kernel_types {
 	u32 address_space, bio, dentry, file, folio, inode, io_kiocb, iov_iter, kiocb, mem_cgroup, task_struct;
@@ -453,7 +465,7 @@ struct {
 } scratch SEC(".maps");
 
 /*
- * The programs are compiled twice. Where there is no bpf_rdonly_cast (before 6.2) kernel memory is read by a helper. A
+ * Where there is no bpf_rdonly_cast (before 6.2) kernel memory is read by a helper, by programs that are compiled for that. A
  * setting instead would leave a branch at each read, and for each branch that the verifier removes it moves the rest
  * of the program.
  */

@@ -27,7 +27,7 @@ static __always_inline u64 file_read(u64 mapping)
 /* Sends the pages that are counted as an access, if user space requested accesses. */
 static __always_inline void send_counting(struct read *read)
 {
-	if (!config.accesses)
+	if (!ACCESSES)
 		return;
 	/* in memory the verifier forgets that the address is one */
 	*(volatile u64 *)&read->file = file_read(read->mapping);
@@ -545,7 +545,7 @@ static __always_inline enum counted get_pages(struct address_space *raw_mapping,
 	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
 		goto full;
 	bytes = len < eof - pos ? len : eof - pos;
-	if (config.accesses)
+	if (ACCESSES)
 		send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
 	if (book_page(task, mapping, bytes))
 		return COUNTED;

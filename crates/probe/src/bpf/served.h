@@ -282,7 +282,7 @@ ONCE int flight_insert(struct task_state *state)
 	if (!flight || (!at->announced && (flight->selects || (flight->at_position && !is_where_it_was(flight, id)))))
 		doubt_flights(state, ledger);
 	ADD(ledger, read_missed_pages, missed);
-	if (config.stacks && missed)
+	if (STACKS && missed)
 		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, missed);
 	ADD(ledger, read_hit_pages, -missed);
 	ADD(ledger, readahead_wasted_pages, inside - missed);
@@ -334,7 +334,7 @@ ONCE int flight_cancel(struct task_state *state)
 	ahead_take(of, lo, hi);
 	ledger = ledger_of(READ(of, host), 0, &key);
 	ADD(ledger, read_missed_pages, -inside);
-	if (config.stacks && inside)
+	if (STACKS && inside)
 		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, -inside);
 	ADD(ledger, read_hit_pages, inside);
 	ADD(ledger, readahead_pages, inside - pages);

@@ -175,7 +175,7 @@ ONCE u64 send_stack(u32 kind)
 	struct mm_struct *mm = NULL;
 	long bytes;
 
-	if (!config.stacks)
+	if (!STACKS)
 		return STACK_NONE;
 	scratch = take_scratch();
 	if (!scratch) {
@@ -233,7 +233,7 @@ ONCE int add_weight(u64 id, u32 kind, u32 unit, s64 weight)
 	struct stack_weight record = { .id = id, .weight = weight, .unit = unit, .kind = kind };
 	u64 waiting;
 
-	if (!config.stacks || !weight || kind >= STACK_KINDS || unit >= STACK_UNITS)
+	if (!STACKS || !weight || kind >= STACK_KINDS || unit >= STACK_UNITS)
 		return 0;
 	if (id >= NO_STACKS) {
 		waiting = bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA);
@@ -248,7 +248,7 @@ ONCE int add_weight(u64 id, u32 kind, u32 unit, s64 weight)
 
 static __always_inline void weigh(u64 id, u32 kind, u32 unit, s64 weight)
 {
-	if (config.stacks && weight && kind < STACK_KINDS)
+	if (STACKS && weight && kind < STACK_KINDS)
 		add_weight(id, kind, unit, weight);
 }
 
@@ -257,7 +257,7 @@ static __always_inline u64 stack_at(struct task_state *state, u32 kind, u64 mome
 {
 	u64 id;
 
-	if (!config.stacks)
+	if (!STACKS)
 		return STACK_NONE;
 	id = send_stack(kind);
 	state->stack = id;
@@ -305,7 +305,7 @@ ONCE int stack_of_eviction(u64 pages)
 	struct evictor fresh = {}, *known;
 	u64 self = (u64)bpf_get_current_task(), signature;
 
-	if (!config.stacks)
+	if (!STACKS)
 		return 0;
 	signature = call_signature();
 	known = bpf_map_lookup_elem(&evictors, &self);

@@ -114,7 +114,7 @@ ONCE int book_submitted(struct task_state *state)
 	if (flight->device) {
 		flight->counted = 1;
 		count_direct(ledger, flight->write, 1, flight->bytes);
-		if (config.stacks) {
+		if (STACKS) {
 			flight->stack = stack_of_direct(state);
 			weigh(flight->stack, STACK_DIRECT, UNIT_BYTES, flight->bytes);
 		}

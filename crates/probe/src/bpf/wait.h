@@ -460,7 +460,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 	if (state && (fetches || wait.cause <= TIME_waited_fault_seconds))
 		fetch_waits(state, moment);
 	wait.stack_kind = STACK_KINDS;
-	if (config.stacks)
+	if (STACKS)
 		stack_of_wait(state, &wait);
 	timing->stack = wait.stack;
 	timing->stack_kind = wait.stack_kind;

@@ -108,10 +108,11 @@ impl Opened {
         // SAFETY: called once, and here and in `Loaded` the skeleton is dropped before the storage; on an
         // early return the locals are dropped in reverse order, the skeleton first.
         let place = unsafe { storage.get() };
+        let counts_only = !options.has_stacks() && !options.accesses;
         let mut builder = LedgerSkelBuilder {
-            data: kernel
-                .rdonly_cast()
-                .map_or(LEDGER_BY_HELPER, ledger_with_cast),
+            data: kernel.rdonly_cast().map_or(LEDGER_BY_HELPER, |number| {
+                ledger_with_cast(number, counts_only)
+            }),
             ..LedgerSkelBuilder::default()
         };
         let types = kernel.give_to(builder.object_builder_mut())?;
