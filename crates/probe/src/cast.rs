@@ -1,7 +1,9 @@
-//! The programs' calls of the kernel's function `bpf_rdonly_cast`.
+//! What is changed in the programs' object before libbpf reads it: calls of the kernel's function `bpf_rdonly_cast`, and the
+//! lines of the source.
 
 use std::sync::OnceLock;
 
+use crate::loading::is_logged;
 use crate::skeleton::{LEDGER, LEDGER_COUNTS_ONLY};
 
 /// A call of the helper `RDONLY_CAST`, as in maps.h: code, registers, offset, number.
@@ -32,7 +34,27 @@ fn with_calls(object: &[u8], number: u32) -> Vec<u8> {
             place[CALL.len()..].copy_from_slice(&number.to_ne_bytes());
         }
     }
+    if !is_logged() {
+        leave_out_lines(&mut object);
+    }
     object
+}
+
+/// The head of the section `.BTF.ext`: its magic number, version, flags, and length.
+const EXTENSION: [u8; 8] = [0x9f, 0xeb, 1, 0, 32, 0, 0, 0];
+/// The number of bytes of lines, behind offsets and lengths of the parts in front of it.
+const LINES_LENGTH: usize = EXTENSION.len() + 3 * 4;
+
+/// Leaves out which instruction is of which line of the source. Only the verifier's log shows it, and the verifier moves it
+/// with each instruction that it adds or removes.
+fn leave_out_lines(object: &mut [u8]) {
+    let Some(head) = memchr::memmem::find(object, &EXTENSION) else {
+        return;
+    };
+    let length = head + LINES_LENGTH;
+    if let Some(length) = object.get_mut(length..length + 4) {
+        length.fill(0);
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +80,23 @@ mod tests {
             assert_eq!(object.len(), ledger.len());
             assert_eq!(count(&object, MARKED), 0);
             assert_eq!(count(&object, [0x85, 0x20, 0, 0, 4, 3, 2, 1]), marked);
+        }
+    }
+
+    #[test]
+    fn an_object_has_one_table_of_lines() {
+        for ledger in [LEDGER, LEDGER_COUNTS_ONLY] {
+            let heads: Vec<usize> = memchr::memmem::find_iter(ledger, &EXTENSION).collect();
+            let [head] = heads[..] else {
+                panic!("the head of .BTF.ext is at {heads:?}");
+            };
+            let lines = &ledger[head + LINES_LENGTH..][..4];
+            assert_ne!(lines, [0; 4], "clang wrote lines");
+            let mut object = ledger.to_vec();
+            leave_out_lines(&mut object);
+            let changed = ledger.iter().zip(&object).filter(|(a, b)| a != b).count();
+            assert!((1..=4).contains(&changed), "{changed} bytes changed");
+            assert_eq!(&object[head + LINES_LENGTH..][..4], [0; 4]);
         }
     }
 }

@@ -33,9 +33,14 @@ impl Drop for Storage {
 // SAFETY: the pointer is an owned allocation that only this value reaches.
 unsafe impl Send for Storage {}
 
+/// Returns whether a developer wants the verifier's log.
+pub(crate) fn is_logged() -> bool {
+    std::env::var_os("CACHEWISE_BPF_LOG").is_some()
+}
+
 /// Loads without libbpf's log, the verifier's with it, on stderr: for developers, who ask for it.
 pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
-    if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
+    if is_logged() {
         return load();
     }
     let printer = libbpf_rs::set_print(None);
