@@ -173,7 +173,10 @@ static __always_inline struct ledger *ledger_of(struct inode *inode, u64 just_ad
 	return new_row_on(other, key);
 }
 
-/* As above for a key that was kept. */
+/*
+ * As above for a key that was kept. NULL only if user space's row for a full table is not there: a caller that adds more
+ * than one count returns at once then, as otherwise the verifier explores all that follows for NULL too.
+ */
 static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 {
 	if (config.detail == DETAIL_TOTALS)

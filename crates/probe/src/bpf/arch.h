@@ -107,15 +107,28 @@ enum {
 #define ARG6(regs) ((regs)->r9)
 
 /*
+ * Always 0, which the verifier does not know. FORGET makes a number any number to it: where paths with different numbers meet,
+ * it explores what follows once, and not once for each number. Where programs read by a helper there is no stack left for it.
+ */
+u64 nothing = 0;
+#if BY_HELPER
+#define FORGET(number)
+#else
+#define FORGET(number) ((number) ^= *(volatile u64 *)&nothing)
+#endif
+
+/*
  * Inside a system call ax still holds -ENOSYS. In an exception it does not, and orig_ax is then the
  * error code: an instruction-fetch fault (20) would look like writev.
  */
 static __always_inline u32 syscall_nr(struct task_struct *task, struct pt_regs *regs)
 {
-	if ((long)regs->ax != -ENOSYS || task->flags & PF_KTHREAD ||
-	    task->thread_info.status & TS_COMPAT)
-		return NR_none;
-	return regs->orig_ax;
+	u32 none = NR_none;
+
+	if ((long)regs->ax == -ENOSYS && !(task->flags & PF_KTHREAD) && !(task->thread_info.status & TS_COMPAT))
+		return regs->orig_ax;
+	FORGET(none);
+	return none;
 }
 
 enum call_kind {

@@ -154,7 +154,7 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 static __always_inline int spliced_bio(struct bio *bio, struct task_state *state, struct pt_regs *regs, u32 nr)
 {
 	CURRENT(trusted, task);
-	bool write = READ(bio, bi_opf) & 1, again;
+	u32 write = READ(bio, bi_opf) & 1, again;
 	struct row_key key = {};
 	struct ledger *ledger;
 	struct inode *inode;
@@ -162,6 +162,7 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 	u64 pos, serial, at = write ? ARG4(regs) : ARG2(regs);
 	u32 epoch = 0;
 
+	FORGET(write);
 	if (nr == NR_sendfile)
 		file = file_of_fd(task, write ? ARG1(regs) : ARG2(regs));
 	else
@@ -181,7 +182,10 @@ static __always_inline int spliced_bio(struct bio *bio, struct task_state *state
 	ledger = ledger_of(inode, 0, &key);
 	serial = write ? task->ioac.syscw : task->ioac.syscr;
 	again = same_call(&state->bio, (u64)inode, serial, nr, epoch);
+	FORGET(again);
 	set_call(&state->bio, (u64)inode, serial, nr, epoch);
+	if (!ledger)
+		return 0;
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
 	if (STACKS)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));
@@ -198,7 +202,8 @@ static __always_inline int bio_event(struct bio *raw_bio)
 	struct row_key key = {};
 	struct file *file;
 	struct inode *inode;
-	bool write, again, pinned;
+	u32 write, again;
+	bool pinned;
 	u64 serial;
 	u32 nr;
 
@@ -224,6 +229,7 @@ static __always_inline int bio_event(struct bio *raw_bio)
 		ledger = ledger_of(inode, 0, &key);
 		serial = write ? task->ioac.syscw : task->ioac.syscr;
 		again = same_call(&state->bio, (u64)inode, serial, nr, 0);
+		FORGET(again);
 		set_call(&state->bio, (u64)inode, serial, nr, 0);
 	} else if (nr == NR_io_submit) {
 		if (state->direct_serial == task->ioac.syscr + 1)
@@ -240,6 +246,8 @@ static __always_inline int bio_event(struct bio *raw_bio)
 	} else {
 		return 0;
 	}
+	if (!ledger)
+		return 0;
 	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
 	if (STACKS)
 		weigh(stack_of_direct(state), STACK_DIRECT, UNIT_BYTES, READ(bio, bi_iter.bi_size));

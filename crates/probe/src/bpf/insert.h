@@ -149,6 +149,7 @@ ONCE int book_insert(struct task_state *state)
 	kind = call_kind(nr);
 	if (is_advice_at_work(state, task))
 		kind = CALL_PREFETCH;
+	FORGET(kind);
 	mapping = PLAIN(address_space, (void *)m);
 	inode = READ(mapping, host);
 	ledger = ledger_of(inode, pages, &key);
@@ -351,13 +352,15 @@ ONCE int cancel_insert(struct task_state *state)
 	    (!(call_kind(nr) & CALL_PREFETCH) || (nr == NR_madvise ? ARG3(regs) : ARG4(regs)) != ADVICE_WILLNEED))
 		return 0;
 	pages = state->event_hi - state->event_lo + 1;
+	ahead_take(mapping, state->event_lo, state->event_hi);
 	ledger = ledger_of(READ(mapping, host), 0, &key);
+	if (!ledger)
+		return 1;
 	if (fault)
 		ADD(ledger, fault_readahead_pages, -pages);
 	else
 		ADD(ledger, prefetch_pages, -pages);
 	ADD(ledger, readahead_cancelled_pages, pages);
-	ahead_take(mapping, state->event_lo, state->event_hi);
 	return 1;
 }
 
@@ -393,6 +396,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			/* the file system gave the folio back unread: the insert did not happen */
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
 
+			FORGET(inside);
 			if (inside)
 				cancel_again(state, from, to);
 			if (state->pending_miss >= inside)
@@ -402,6 +406,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			ahead_take(mapping, lo, hi);
 			key = state->pending_key;
 			ledger = ledger_of_key(&key);
+			if (!ledger)
+				return 0;
 			ADD(ledger, readahead_cancelled_pages, pages);
 			/* of inline data, whose pages the file system then reads one by one */
 			if (call_kind(nr) & CALL_SPLICE || nr == NR_io_submit)
@@ -441,6 +447,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		if (STACKS)
 			stack_of_eviction(pages);
 	}
+	if (!ledger)
+		return 0;
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))
 		ADD(ledger, evicted_reclaim_pages, pages);
 	else

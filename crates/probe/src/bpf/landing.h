@@ -96,6 +96,8 @@ ONCE int cut_flight(struct task_state *state, u64 id, u64 cut)
 	ahead = flight->misses - reach->missed;
 	key = flight->key;
 	ledger = ledger_of_key(&key);
+	if (!ledger)
+		return 0;
 	ADD(ledger, read_unserved_pages, unserved);
 	ADD(ledger, read_missed_pages, -ahead);
 	weigh(STACK_NONE, STACK_READ, UNIT_PAGES, -ahead);
@@ -119,12 +121,16 @@ ONCE int land_read(struct task_state *state, u64 id, s64 result)
 		return 0;
 	key = flight->key;
 	moved = result > (s64)flight->before ? result - flight->before : 0;
+	FORGET(moved);
 	if (!flight->counted && (!moved || !flight->mapping || flight->direct))
 		return 0;
 	ledger = ledger_of_key(&key);
+	if (!ledger)
+		return 0;
 	pos = flight->pos;
 	if (flight->at_position && !flight->splice)
 		pos = position_of(id) - moved;
+	FORGET(pos);
 	bytes = asked_by(flight, id, pos, moved);
 	if (!bytes || (result < 0 && !flight->misses && is_refusal(result)) ||
 	    (!result && flight->at_position)) {
@@ -135,6 +141,7 @@ ONCE int land_read(struct task_state *state, u64 id, s64 result)
 	flight->start = pos >> config.page_shift;
 	flight->end = (pos + bytes - 1) >> config.page_shift;
 	pages = flight->end - flight->start + 1 - pages;
+	FORGET(pages);
 	ADD(ledger, read_requests, !flight->counted);
 	ADD(ledger, read_requested_pages, pages);
 	ADD(ledger, read_hit_pages, pages);
@@ -142,6 +149,7 @@ ONCE int land_read(struct task_state *state, u64 id, s64 result)
 	ADD(ledger, read_failed_requests, result < 0);
 	ADD(ledger, read_unserved_bytes, bytes - moved);
 	cut = moved ? ((pos + moved - 1) >> config.page_shift) + 1 : flight->start;
+	FORGET(cut);
 	if (cut > flight->start && flight->mapping)
 		access_pages(flight->mapping, flight->start, cut - 1, ACCESS_READ, flight->file);
 	if (cut > flight->start && !flight->skips) {
@@ -184,6 +192,8 @@ ONCE int land_write(u64 id, s64 result)
 		return 0;
 	key = flight->key;
 	ledger = ledger_of_key(&key);
+	if (!ledger)
+		return 0;
 	if (flight->splice) {
 		land_splice(ledger, flight, result);
 		return 0;
@@ -218,6 +228,8 @@ ONCE int land_on_device(u64 id, s64 result)
 		return 0;
 	key = flight->key;
 	ledger = ledger_of_key(&key);
+	if (!ledger)
+		return 0;
 	none = result < 0 && (is_refusal(result) || result == -EAGAIN);
 	count_direct(ledger, flight->write, -(u64)none, moved - flight->bytes);
 	weigh(flight->stack, STACK_DIRECT, UNIT_BYTES, moved - flight->bytes);

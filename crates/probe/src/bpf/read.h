@@ -133,6 +133,8 @@ ONCE int pending_flush_of(struct task_state *state)
 		return 0;
 	key = state->pending_key;
 	ledger = ledger_of_key(&key);
+	if (!ledger)
+		goto close;
 	if (state->pending_counts && state->pending_miss && state->pending_hi >= state->pending_lo) {
 		pages = state->pending_hi - state->pending_lo + 1;
 		bytes = state->pending_bytes ?: pages << config.page_shift;
@@ -175,6 +177,7 @@ ONCE int pending_flush_of(struct task_state *state)
 			       state->pending.epoch))
 			ADD(ledger, rangeless_reads, 1);
 	}
+close:
 	pending_close(state);
 	return 0;
 }
@@ -282,12 +285,14 @@ static __always_inline int read_by_any_path(struct address_space *mapping, u64 i
 	struct range *range;
 	struct read *read;
 	u64 m = (u64)mapping, serial, shift = config.page_shift;
-	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
-	u32 nr = syscall_nr(task, regs), requests = 1;
+	u64 eof, start = index, end, bytes = 0, asked = 0, pos, len;
+	u32 nr, requests = 1;
 	volatile u32 *known, *same, *number, *kind; /* in memory the verifier forgets them, and looks at what follows once */
 
 	if (!state)
 		return 0;
+	nr = syscall_nr(task, regs);
+	eof = READ(inode, i_size);
 	if (!settles && is_due(state))
 		return 1;
 	fetch_ends(state, moment_of(task, nr), 0);

@@ -35,6 +35,8 @@ SHARED int reach_chunk(struct reach *reach, struct task_state *state, u32 i)
 		beyond = bits;
 	else if (reach->cut <= reach->end && reach->cut >> CHUNK_SHIFT == lo >> CHUNK_SHIFT)
 		beyond = chunk_bits(reach->cut, reach->end);
+	FORGET(bits);
+	FORGET(beyond);
 	reach->missed += count_bits(again->missed & bits & ~beyond);
 	reach->used += count_bits(again->used & beyond);
 	beyond &= again->missed | again->used;
@@ -183,6 +185,8 @@ ONCE int settle_write(struct task_state *state)
 		}
 	}
 	ledger = ledger_of_request(task, request);
+	if (!ledger)
+		return 0;
 	end = moved ? ((request->pos + moved - 1) >> config.page_shift) + 1 : request->start;
 	pages = end <= request->end ? request->end - end + 1 : 0;
 	ADD(ledger, write_bytes, moved - request->bytes);

@@ -275,9 +275,11 @@ ONCE int flight_insert(struct task_state *state)
 	from = insert->lo > at->lo ? insert->lo : at->lo;
 	to = insert->hi < at->hi ? insert->hi : at->hi;
 	inside = to >= from ? to - from + 1 : 0;
+	FORGET(inside);
 	missed = inside;
 	if (flight && inside)
 		missed -= come_for_flight(id, flight, from, to, true);
+	FORGET(missed);
 	/* unless readahead announces the range, it can differ from the one at submission */
 	if (!flight || (!at->announced && (flight->selects || (flight->at_position && !is_where_it_was(flight, id)))))
 		doubt_flights(state, ledger);
@@ -324,6 +326,7 @@ ONCE int flight_cancel(struct task_state *state)
 	from = lo > at->lo ? lo : at->lo;
 	to = hi < at->hi ? hi : at->hi;
 	inside = to >= from ? to - from + 1 : 0;
+	FORGET(inside);
 	flight = bpf_map_lookup_elem(&flights, &id);
 	if (flight && flight->write)
 		return 0;
@@ -333,6 +336,8 @@ ONCE int flight_cancel(struct task_state *state)
 	}
 	ahead_take(of, lo, hi);
 	ledger = ledger_of(READ(of, host), 0, &key);
+	if (!ledger)
+		return 1;
 	ADD(ledger, read_missed_pages, -inside);
 	if (STACKS && inside)
 		weigh(stack_of_flight(state), STACK_READ, UNIT_PAGES, -inside);

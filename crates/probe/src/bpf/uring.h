@@ -178,16 +178,20 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	struct inode *inode;
 	struct file *file;
 	u64 id = (u64)raw_req;
-	u8 op = READ(req, opcode);
-	u32 flags = READ(req, flags);
-	bool write = is_uring_write(op);
+	u32 op = READ(req, opcode);
+	u32 flags = READ(req, flags), write;
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
 		return 0;
 	state->epoch++;
 	forget_flight(id);
+	write = is_uring_write(op);
+	FORGET(op);
+	FORGET(write);
 	if (op != IORING_OP_SPLICE && !is_uring_read(op) && !write)
 		return 0;
+	FORGET(op);
+	FORGET(write);
 	/* one end of a splice is a pipe */
 	if (op == IORING_OP_SPLICE) {
 		file = file_of_request(task, req, PEEK1(splice, splice_fd_in),

@@ -421,8 +421,8 @@ ONCE int stack_of_wait(struct task_state *state, struct wait *wait)
 	return 0;
 }
 
-/* The current task gives up its CPU. */
-static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
+/* The current task gives up its CPU. It is in this state; 0: it would run on. */
+static __noinline int leave_cpu(u32 prev_state)
 {
 	CURRENT(trusted, task);
 	struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
@@ -451,7 +451,7 @@ static __noinline int leave_cpu(u32 runs_on, u32 prev_state)
 		end_timing(task, state, timing);
 		return 0;
 	}
-	if (!runs_on) {
+	if (prev_state) {
 		wait.uninterruptible = prev_state & TASK_UNINTERRUPTIBLE;
 		wait.has_read = task->ioac.read_bytes != timing->read_bytes;
 		timing->read_bytes = task->ioac.read_bytes;
@@ -528,7 +528,10 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *raw_prev, struct tas
 	u64 address = (u64)raw_next;
 
 	if (is_timed(prev)) {
-		leave_cpu(preempted || !prev_state, preempted ? 0 : prev_state);
+		u32 waits_in = preempted ? 0 : prev_state;
+
+		FORGET(waits_in);
+		leave_cpu(waits_in);
 		if (prev_state & TASK_DEAD)
 			__sync_fetch_and_sub(&leaving, 1);
 	}

@@ -78,6 +78,16 @@ int walk(struct bpf_iter__task *context)
 	return 0;
 }
 
+static long empty_step(u32 i, void *context)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 1;
+	empty_slot(&cpu->slots[i & (SLOTS - 1)]);
+	return 0;
+}
+
 /* Books what a CPU holds back on its rows. Run on each CPU by user space; 1: come again. */
 SEC("raw_tp")
 int flush(void *context)
@@ -88,8 +98,7 @@ int flush(void *context)
 		return 1;
 	cpu->busy = 1;
 	barrier();
-	for (int i = 0; i < SLOTS; i++)
-		empty_slot(&cpu->slots[i]);
+	bpf_loop(SLOTS, empty_step, NULL, 0);
 	barrier();
 	cpu->busy = 0;
 	return 0;
