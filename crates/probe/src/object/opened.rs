@@ -15,9 +15,9 @@ use crate::options::{Detail, Options, Scope};
 use crate::skeleton::{LEDGER_BY_HELPER, LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types};
 
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
-/// the others' maps: verifying takes most of a start. A little more than half of that, as the first thread
-/// makes the maps.
-const BESIDE: [&str; 32] = [
+/// the others' maps: verifying takes most of a start. Half of that: the first thread makes the maps, and the second one waits
+/// for them.
+const BESIDE: [&str; 31] = [
     "on_uring_submit",
     "on_uring_complete",
     "on_ext4_write",
@@ -47,7 +47,6 @@ const BESIDE: [&str; 32] = [
     "on_wake",
     "on_throttle",
     "on_sys_enter",
-    "on_delete",
     "settle_over",
     "name_waiting",
 ];
