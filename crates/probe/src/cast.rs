@@ -1,5 +1,5 @@
-//! What is changed in the programs' object before libbpf reads it: calls of the kernel's function `bpf_rdonly_cast`, and the
-//! lines of the source.
+//! Changes to the programs' object before libbpf reads it: calls of the kernel's function `bpf_rdonly_cast`, and the lines
+//! of the source.
 
 use std::sync::OnceLock;
 

@@ -117,7 +117,7 @@ fn string_in<'a>(blobs: &[Blob<'a>], blob: usize, offset: u32) -> &'a [u8] {
     &rest[..end]
 }
 
-/// Of so many types the offset of one is kept. The others are found from there: few of 126,000 are asked for.
+/// The offset of one type in each run of this many is kept. The others are found from there: few of 126,000 are looked up.
 const STRIDE: usize = 16;
 
 /// All types of several descriptions, each of which continues the first.
@@ -125,7 +125,7 @@ pub(super) struct Types<'a> {
     blobs: Vec<Blob<'a>>,
     /// By blob: the number of its types, and the offset of each [`STRIDE`]th, in the order of their ids.
     offsets: Vec<(usize, Vec<u32>)>,
-    /// Types that were asked for, in order: blob and index in it.
+    /// Wanted types in order: blob and index in it.
     wanted: Vec<(usize, u32)>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// Blob and index of the types that were asked for, in order; none the next time.
+    /// Blob and index of the wanted types, in order; none the next time.
     pub(super) fn take_wanted(&mut self) -> Vec<(usize, u32)> {
         std::mem::take(&mut self.wanted)
     }
