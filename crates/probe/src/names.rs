@@ -413,17 +413,17 @@ fn parse(bytes: &[u8]) -> Result<Record, Error> {
     let length = raw.u32(offset_of!(types::file_record, length)) as usize;
     let names = raw.tail(offset_of!(types::file_record, names));
     let names = names.get(..length).unwrap_or(names);
+    let first = raw.u32(offset_of!(types::file_record, first_length)) as usize;
+    let (first, second) = names.split_at_checked(first).unwrap_or((&[], names));
     let id = file_id(raw, 0);
     if raw.u32(offset_of!(types::file_record, kind)) == MOUNT {
-        let root = raw.u32(offset_of!(types::file_record, root_length)) as usize;
-        let (root, mount_point) = names.split_at_checked(root).unwrap_or((names, &[]));
-        let of = |names| path_of(names, true).unwrap_or_else(|| PathBuf::from("/"));
+        let of = |names| path_of(names, &[], true).unwrap_or_else(|| PathBuf::from("/"));
         let file_system = raw.text(offset_of!(types::file_record, r#type));
         let mount = SeenMount {
             // The file system's own: on btrfs each subvolume has a device of its own.
             device: Device::from_kernel(raw.u32(offset_of!(types::file_record, super_dev))),
-            root: of(root),
-            mount_point: of(mount_point),
+            root: of(first),
+            mount_point: of(second),
             file_system,
         };
         return Ok(Record::Mount((mount.device, id.volume), mount));
@@ -437,20 +437,25 @@ fn parse(bytes: &[u8]) -> Result<Record, Error> {
         mode: raw.u32(offset_of!(types::file_record, mode)),
         unlinked: raw.u32(offset_of!(types::file_record, unlinked)) != 0,
         alone: raw.u32(offset_of!(types::file_record, alone)) != 0,
-        path: path_of(names, raw.u32(offset_of!(types::file_record, whole)) != 0),
+        path: path_of(
+            second,
+            first,
+            raw.u32(offset_of!(types::file_record, whole)) != 0,
+        ),
     };
     Ok(Record::File(id, record))
 }
 
-/// The path from the root of the file system; the names come from the file upwards. Where they did not
-/// get to the root, it is a relative one that begins with [`LEFT_OUT`].
-fn path_of(names: &[u8], whole: bool) -> Option<PathBuf> {
+/// Returns the path from the root of the file system to `names`, which are in the directory `above`: both are names from
+/// below upwards. Where they do not reach the root, the path is a relative one that begins with [`LEFT_OUT`].
+fn path_of(names: &[u8], above: &[u8], whole: bool) -> Option<PathBuf> {
     if names.is_empty() {
         return None;
     }
-    let names = names.strip_suffix(&[0]).unwrap_or(names);
-    let above = if whole { "" } else { LEFT_OUT };
-    Some(path(above, names.rsplit(|byte| *byte == 0)))
+    let is_end = |byte: &u8| *byte == 0;
+    let start = if whole { "" } else { LEFT_OUT };
+    let names = above.rsplit(is_end).chain(names.rsplit(is_end));
+    Some(path(start, names.filter(|name| !name.is_empty())))
 }
 
 #[cfg(test)]
@@ -462,20 +467,20 @@ mod tests {
     #[test]
     fn names_are_put_together_from_the_root_down() {
         assert_eq!(
-            path_of(b"c.txt\0b\0a\0", true),
+            path_of(b"c.txt\0", b"b\0a\0", true),
             Some(PathBuf::from("/a/b/c.txt")),
             "upwards in, downwards out"
         );
         assert_eq!(
-            path_of(b"c.txt\0b\0", false),
+            path_of(b"c.txt\0", b"b\0", false),
             Some(PathBuf::from("…/b/c.txt")),
             "what is cut off is seen to be"
         );
         for whole in [true, false] {
-            let none = path_of(b"", whole);
+            let none = path_of(b"", b"", whole);
             assert_eq!(none, None, "an inode without a dentry has no path");
         }
-        let odd = path_of(b"\xff\n\0", true).unwrap();
+        let odd = path_of(b"\xff\n\0", b"", true).unwrap();
         assert_eq!(
             odd.as_os_str().as_bytes(),
             b"/\xff\n",

@@ -113,13 +113,21 @@ struct hlist_head {
 } CORE;
 
 struct qstr {
+	u64 hash_len;
 	u32 len;
 	const unsigned char *name;
+} CORE;
+struct seqcount {
+	u32 sequence;
+} CORE;
+struct seqcount_spinlock {
+	struct seqcount seqcount;
 } CORE;
 struct hlist_bl_node {
 	struct hlist_bl_node **pprev;
 } CORE;
 struct dentry {
+	struct seqcount_spinlock d_seq; /* changes when its name or its parent does; odd meanwhile */
 	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	struct qstr d_name;

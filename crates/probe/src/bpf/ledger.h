@@ -182,9 +182,13 @@ struct file_record {
 	u32 length;		     /* bytes used of names; 0: the inode has no name */
 	u32 kind;
 	u32 alone; /* the first event came from a process with one thread */
-	u32 root_length; /* of a mount: bytes of the names that are the mounted directory of its file system */
+	u32 first_length; /* bytes of the first of the two parts of the names */
 	char type[16];	 /* of a mount: of the file system, as in mountinfo */
-	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
+	/*
+	 * Names, each ended by NUL and followed by that of the directory above. Of a file: its directory's, ...; its own.
+	 * Of a mount: of the mounted directory of its file system, ...; of the mount point, ...
+	 */
+	char names[NAMES_MAX + 512];
 };
 
 /* An access to pages of a file, for `cachewise_curve`. */

@@ -456,12 +456,28 @@ struct {
 /* In memory: the kernel patches the code of a program that goes on with one whose number the verifier knows. */
 u32 service_numbers[2] = { NAME, SETTLE };
 
-/* Buffer in which a file's record is built: too large for the stack. */
+/* A directory at the moment at which its name was copied. */
+struct level {
+	u64 parent;    /* the address of its directory's dentry */
+	u64 name_hash; /* with the name's length */
+	u32 version;
+	u32 padding;
+};
+
+/* Buffer in which a file's record is built, which is too large for the stack. */
+#define LEVELS_KEPT 16
+struct scratch {
+	struct file_record record;
+	u64 directory; /* the address of the dentry whose names are the first part of the record's; 0: none */
+	u32 depth;     /* levels from there up to the root of the file system */
+	u32 padding;
+	struct level levels[LEVELS_KEPT];
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct file_record);
+	__type(value, struct scratch);
 } scratch SEC(".maps");
 
 /*

@@ -4,9 +4,10 @@
 #define CACHEWISE_NAMING_H
 
 struct name_walk {
-	struct file_record *record;
+	struct scratch *scratch;
 	struct dentry *dentry;
 	struct mount *mount; /* in which it is; NULL: the names end at the root of the file system */
+	u64 directory;	     /* where it begins, if its levels are to be kept */
 };
 
 /* Copies a dentry's name with its NUL to `to`, where NAME_MAX + 1 bytes are free; returns their number. */
@@ -32,8 +33,10 @@ static __always_inline long copy_name(char *to, struct dentry *dentry)
 static long name_step(u32 i, void *context)
 {
 	struct name_walk *walk = context;
-	struct dentry *dentry = PLAIN(dentry, walk->dentry), *parent = READ(dentry, d_parent);
+	struct file_record *record = &walk->scratch->record;
+	struct dentry *dentry = PLAIN(dentry, walk->dentry), *parent = READ(dentry, d_parent), *above = parent;
 	struct mount *mount = walk->mount;
+	struct level *level = &walk->scratch->levels[i & (LEVELS_KEPT - 1)];
 	long length;
 	u32 used;
 
@@ -46,20 +49,32 @@ static long name_step(u32 i, void *context)
 			return 0;
 		parent = NULL;
 	}
+	level->parent = (u64)above;
+	level->name_hash = READ(dentry, d_name.hash_len);
+	level->version = READ(dentry, d_seq.seqcount.sequence);
+	barrier();
 	if (!parent || parent == dentry) {
-		walk->record->whole = 1;
+		record->whole = 1;
+		if (i < LEVELS_KEPT) {
+			walk->scratch->depth = i + 1;
+			walk->scratch->directory = walk->directory;
+		}
 		return 1;
 	}
-	used = walk->record->length;
+	used = record->length;
 	if (i == LEVELS_MAX || used >= NAMES_MAX)
 		return 1;
 	/* older verifiers forget the bounds of what was kept on the stack: they are set here again */
 	barrier_var(used);
 	used &= NAMES_MAX - 1;
-	length = copy_name(&walk->record->names[used], dentry);
+	length = copy_name(&record->names[used], dentry);
 	if (length <= 0)
 		return 1;
-	walk->record->length = used + length;
+	barrier();
+	/* renamed at this moment: the next file's walk comes here again */
+	if (level->version & 1 || level->version != READ(dentry, d_seq.seqcount.sequence))
+		walk->directory = 0;
+	record->length = used + length;
 	walk->dentry = parent;
 	return 0;
 }
@@ -68,18 +83,92 @@ static long name_step(u32 i, void *context)
 SHARED int spell(struct name_walk *from)
 {
 #if BY_HELPER
+	from->scratch->directory = 0;
 	bpf_loop(LEVELS_MAX + 1, name_step, from, 0);
 #else
 	struct name_walk walk = {};
 	u32 zero = 0;
 
-	walk.record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!from || !walk.record)
+	walk.scratch = bpf_map_lookup_elem(&scratch, &zero);
+	if (!from || !walk.scratch)
 		return 0;
+	walk.scratch->directory = 0;
 	walk.dentry = from->dentry;
 	walk.mount = from->mount;
+	walk.directory = from->directory;
 	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
 #endif
+	return 0;
+}
+
+/* Are the levels that were kept those above their directory now? */
+static __always_inline bool levels_are_same(struct scratch *kept)
+{
+	struct dentry *dentry = PLAIN(dentry, (void *)kept->directory);
+
+	for (u32 i = 0; i < LEVELS_KEPT; i++) {
+		struct level *level = &kept->levels[i];
+
+		if (i >= kept->depth)
+			return true;
+		if ((u64)READ(dentry, d_parent) != level->parent || READ(dentry, d_name.hash_len) != level->name_hash ||
+		    READ(dentry, d_seq.seqcount.sequence) != level->version)
+			return false;
+		dentry = PLAIN(dentry, (void *)level->parent);
+	}
+	return true;
+}
+
+/*
+ * Makes the names of a directory, by its dentry's address, the first part of those that the CPU's record has: files that
+ * are met one after the other are often in one directory, and its names are there since the file before.
+ */
+ONCE int spell_directory(u64 *address)
+{
+	struct name_walk walk = {};
+	struct scratch *kept;
+	u32 zero = 0;
+
+	kept = bpf_map_lookup_elem(&scratch, &zero);
+	if (!address || !kept)
+		return 0;
+	if (kept->directory == *address && levels_are_same(kept)) {
+		kept->record.whole = 1;
+		kept->record.length = kept->record.first_length;
+		return 0;
+	}
+	kept->record.whole = kept->record.length = 0;
+	walk.scratch = kept;
+	walk.dentry = (void *)*address;
+	walk.directory = *address;
+	spell(&walk);
+	kept->record.first_length = kept->record.length;
+	return 0;
+}
+
+/* Makes the names of a file those that the CPU's record has. */
+ONCE int spell_file(u64 *address)
+{
+	struct file_record *record;
+	struct dentry *dentry;
+	u32 zero = 0, used;
+	u64 directory;
+	long length;
+
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!address || !record)
+		return 0;
+	dentry = PLAIN(dentry, (void *)*address);
+	directory = (u64)READ(dentry, d_parent);
+	spell_directory(&directory);
+	if (directory == (u64)dentry)
+		return 0; /* the root has no name */
+	used = record->first_length;
+	barrier_var(used);
+	if (used > NAMES_MAX + 255)
+		return 0;
+	length = copy_name(&record->names[used], dentry);
+	record->length = length > 0 ? used + length : 0;
 	return 0;
 }
 
@@ -211,6 +300,7 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 	u32 zero = 0, round = naming_round, *known;
 	struct name_walk walk = {};
 	struct file_record *record;
+	struct scratch *own;
 	struct super_block *super;
 	struct inode *inode;
 	struct mount *mount;
@@ -225,20 +315,21 @@ ONCE int announce_mount(struct subject *subject, struct file_id *id)
 	known = bpf_map_lookup_elem(&file_systems, &key);
 	if (known && *known == round)
 		goto named;
-	record = bpf_map_lookup_elem(&scratch, &zero);
+	own = bpf_map_lookup_elem(&scratch, &zero);
 	mount = mount_of(super);
-	if (!record || !mount)
+	if (!own || !mount)
 		return 0;
+	record = &own->record;
 	cpu->naming = 1;
 	barrier();
 	record->id = *id;
 	record->kind = RECORD_MOUNT;
 	record->super_dev = READ(super, s_dev);
-	record->whole = record->length = record->root_length = 0;
-	walk.record = record;
+	record->whole = record->length = record->first_length = 0;
+	walk.scratch = own;
 	walk.dentry = PEEK1(mount, mnt.mnt_root);
 	spell(&walk);
-	record->root_length = record->length;
+	record->first_length = record->length;
 	record->whole = 0;
 	walk.dentry = PEEK1(mount, mnt.mnt_root);
 	walk.mount = mount;
@@ -299,13 +390,12 @@ ONCE int announce(struct unnamed *unnamed)
 	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
 	struct file_record *record;
-	struct name_walk walk = {};
 	struct alias_walk aliases = {};
 	struct subject *subject;
 	struct inode *inode;
 	struct file_id id;
 	u32 zero = 0;
-	u64 resident;
+	u64 resident, name;
 	bool sent = false;
 
 	if (!unnamed || !cpu)
@@ -336,9 +426,8 @@ ONCE int announce(struct unnamed *unnamed)
 		bpf_loop(ALIASES_SEEN, alias_step, &aliases, 0);
 		if (!PEEK1(aliases.found, d_hash.pprev))
 			record->unlinked = 1;
-		walk.record = record;
-		walk.dentry = aliases.found;
-		spell(&walk); /* the root has no name */
+		name = (u64)aliases.found;
+		spell_file(&name);
 	}
 	/* of one that went meanwhile, what was read of it may be anything */
 	sent = is_in_use(subject, inode) && !send(cpu, record);
