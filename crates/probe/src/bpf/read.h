@@ -500,13 +500,47 @@ static __always_inline int read_event_here(struct address_space *mapping, u64 in
 #endif
 
 /* As book_page, by any path. A separate function, so that its stack is not added to that of read_event. */
-static __noinline int count_page(struct address_space *mapping, u64 bytes)
+static __noinline int count_pages(struct address_space *mapping, u64 pages, u64 bytes)
 {
 	CURRENT(trusted, task);
-	struct tally tally = { 1, 1, bytes, .reached = 1 };
+	struct tally tally = { 1, pages, bytes, .reached = pages };
 
 	book_read(task, mapping, &tally);
 	return 0;
+}
+
+/*
+ * Notes in the task's state that it reads pages index..=last, as read_by_any_path does; false: nothing was noted, as there is
+ * more to do than that. Nothing is pending for the mapping.
+ */
+static __always_inline bool note_read(struct task_struct *trusted, struct task_struct *task,
+				      struct address_space *mapping, u32 nr, u64 index, u64 last, u64 end, u64 pos,
+				      u64 bytes)
+{
+	struct task_state *state = state_of(trusted);
+	u64 m = (u64)mapping, serial = task->ioac.syscr, moved = task->ioac.rchar;
+
+	if (!state || state->pending.mapping || (config.times && (state->fetch_since || state->fetch_resumes)) ||
+	    same_call(&state->read, m, serial, nr, state->epoch))
+		return false;
+	if (state->read_result.open && moved - state->read_result.account < state->read_result.bytes)
+		return false;
+	if (state->write_result.open && task->ioac.wchar - state->write_result.account < state->write_result.bytes)
+		return false;
+	state->read_pages = end - index + 1;
+	state->read_misses = 0;
+	set_call(&state->read, m, serial, nr, state->epoch);
+	state->read_index = index;
+	state->read_last = last;
+	state->read_end = end;
+	state->read_pos = pos;
+	set_call(&state->read_result.call, m, serial, nr, state->epoch);
+	open_result(&state->read_result, READ(mapping, host), moved);
+	state->read_result.pos = pos;
+	state->read_result.bytes = bytes;
+	state->read_result.start = index;
+	state->read_result.end = end;
+	return true;
 }
 
 enum counted {
@@ -522,39 +556,47 @@ static __always_inline enum counted get_pages(struct address_space *raw_mapping,
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
-	u64 pos, len, eof, bytes, shift = config.page_shift;
+	u64 pos = 0, len, eof, end, bytes, shift = config.page_shift;
 	u32 nr;
 
 	if (!in_scope(task))
 		return COUNTED;
 	/*
-	 * The fast path: a request for one page, with nothing pending for its mapping. It is complete
-	 * with this event, so no state of the task is needed.
+	 * The fast path: the first event of a read whose range is known, with nothing pending for its mapping. A read of one
+	 * page is complete with this event, so no state of the task is needed.
 	 */
-	if (index != last || *watch_of(READ(mapping, host, i_ino)))
+	if (*watch_of(READ(mapping, host, i_ino)) || (settles && index != last))
 		goto full;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (nr == NR_pread) {
-		pos = ARG4(regs);
-	} else if (nr == NR_read) {
+	if (nr != NR_pread && nr != NR_read)
+		goto full;
+	if (nr == NR_read || index != last) {
 		file = file_of_fd(task, ARG1(regs));
 		if (!reads_or_writes(file, (u64)mapping))
 			goto full;
 		pos = READ(file, f_pos);
-	} else {
-		goto full;
 	}
+	if (nr == NR_pread)
+		pos = ARG4(regs);
 	len = ARG3(regs);
 	eof = READ(mapping, host, i_size);
-	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
+	if (pos >> shift != index || (pos + len - 1) >> shift != last || pos >= eof)
 		goto full;
 	bytes = len < eof - pos ? len : eof - pos;
+	if (index != last) {
+		end = (pos + bytes - 1) >> shift;
+		if (ACCESSES || task->flags & PF_IO_WORKER || least_folio_order(mapping) ||
+		    !note_read(trusted, task, mapping, nr, index, last, end, pos, bytes))
+			goto full;
+		count_pages(mapping, end - index + 1, bytes);
+		return COUNTED_NEW;
+	}
 	if (ACCESSES)
 		send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
 	if (book_page(task, mapping, bytes))
 		return COUNTED;
-	count_page(mapping, bytes);
+	count_pages(mapping, 1, bytes);
 	return COUNTED_NEW;
 full:
 	if (settles)
