@@ -255,7 +255,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	slot->inode = READ(inode, i_ino);
 	slot->generation = READ(inode, i_generation);
 	slot->begun = begun[watch_slot(slot->inode)];
-	slot->candidate = 0;
+	slot->era = era;
 	return 1;
 }
 
@@ -324,22 +324,28 @@ static __always_inline u64 slot_hash(struct task_struct *task, struct inode *ino
 	return (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
 }
 
-/* The slot of the CPU in which reads and writes of a file by a task are. */
-static __always_inline struct slot *slot_at(struct cpu *cpu, u64 hash)
+/* The place of the slot in which reads and writes of a file by a task are, among those of a CPU. */
+static __always_inline u32 slot_place(u64 hash)
 {
-	return &cpu->slots[hash >> 58];
+	return (u32)(hash >> 32) >> (32 - config.slot_bits) & (SLOTS_MAX - 1);
 }
 
-/*
- * May the current task take the slot for a file? It has to use the file twice before the slot's owner does: of many files
- * that are used once each, all are booked on their rows, and the others keep their slots.
- */
-static __always_inline bool may_take_slot(struct slot *slot, u64 hash)
+static __always_inline struct slot *slot_at(u32 place)
 {
-	if (slot->candidate == hash)
-		return true;
-	slot->candidate = hash;
-	return false;
+	u32 index = (bpf_get_smp_processor_id() << config.slot_bits) + place;
+
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+/* The bit of the run of slots that one is in. */
+static __always_inline u32 slot_run(u32 place)
+{
+	return 1U << (place >> SLOT_RUN_SHIFT);
+}
+
+static __always_inline u8 mark_of(u64 hash)
+{
+	return (u8)(hash >> 8) ?: 1;
 }
 
 /* Is it theirs now? */
@@ -348,7 +354,7 @@ static __always_inline bool is_slot_of(struct slot *slot, struct task_struct *ta
 	return slot->mapping == (u64)READ(inode, i_mapping) && slot->tgid == task->tgid &&
 	       slot->start == task->group_leader->start_time && slot->groups == (u64)task->cgroups &&
 	       slot->inode == READ(inode, i_ino) && slot->generation == READ(inode, i_generation) &&
-	       slot->begun == begun[watch_slot(READ(inode, i_ino))];
+	       slot->era == era && slot->begun == begun[watch_slot(READ(inode, i_ino))];
 }
 
 /* Books a request for a page that was there; false: not on the CPU's own sums. */
@@ -357,6 +363,8 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	struct inode *inode = READ(mapping, host);
 	struct cpu *cpu = this_cpu();
 	struct slot *slot;
+	u64 hash;
+	u32 place;
 
 	if (!cpu || cpu->busy)
 		return false;
@@ -373,8 +381,9 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 		cpu->busy = 0;
 		return true;
 	}
-	slot = slot_at(cpu, slot_hash(task, inode));
-	if (!is_slot_of(slot, task, inode))
+	hash = slot_hash(task, inode);
+	place = slot_place(hash);
+	if (cpu->marks[place].owner != mark_of(hash) || !(slot = slot_at(place)) || !is_slot_of(slot, task, inode))
 		return false;
 	cpu->busy = 1;
 	barrier();
@@ -382,29 +391,45 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	slot->pages++;
 	slot->bytes += bytes;
 	slot->hits++;
-	slot->candidate = 0;
+	cpu->used |= slot_run(place);
+	cpu->marks[place].candidate = 0;
 	barrier();
 	cpu->busy = 0;
 	return true;
 }
 
 /*
- * The slot of a file and the current process, which is theirs or may be taken; NULL: they have none, and book on their row.
- * The CPU is busy until close_slot().
+ * The slot of a file and the current process; NULL: they have none, and book on their row. The CPU is busy until
+ * close_slot(). A slot that is not free is theirs when they have used the file twice and its owner not at all: of more files
+ * than there are slots, which are used once each, most are booked on their rows, and the others keep their slots.
  */
 static __always_inline struct slot *open_slot(struct cpu *cpu, struct task_struct *task, struct inode *inode)
 {
 	u64 hash = slot_hash(task, inode);
-	struct slot *slot = slot_at(cpu, hash);
+	u32 place = slot_place(hash);
+	struct mark *mark = &cpu->marks[place];
 	struct subject subject = { (u64)inode, 0 };
-	bool mine = is_slot_of(slot, task, inode);
+	u8 own = mark_of(hash);
+	struct slot *slot;
+	bool mine;
 
-	if (!mine && !may_take_slot(slot, hash))
+	if (mark->owner && mark->owner != own && mark->candidate != own) {
+		mark->candidate = own;
 		return NULL;
+	}
+	slot = slot_at(place);
+	if (!slot)
+		return NULL;
+	mine = mark->owner == own && is_slot_of(slot, task, inode);
 	cpu->busy = 1;
 	barrier();
-	if (mine || take_slot(slot, &subject)) {
-		slot->candidate = 0;
+	mark->candidate = 0;
+	cpu->used |= slot_run(place);
+	if (mine)
+		return slot;
+	mark->owner = 0;
+	if (take_slot(slot, &subject)) {
+		mark->owner = own;
 		return slot;
 	}
 	cpu->busy = 0;

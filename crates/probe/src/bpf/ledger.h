@@ -282,6 +282,7 @@ struct config {
 	u32 accesses;	 /* accesses are sent one by one */
 	u32 fault_around; /* and the pages around a fault among them */
 	u32 stacks;	 /* stacks of tasks are sent */
+	u32 slot_bits;	 /* each CPU has 2^slot_bits slots */
 	u64 cgroup_id;
 };
 

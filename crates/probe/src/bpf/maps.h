@@ -377,19 +377,41 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/* Reads and writes of one file by one process on one CPU that are not booked on a row yet. */
+/*
+ * Reads and writes of one file by one process on one CPU that are not booked on a row yet. A read needs the first two lines
+ * of the CPU's cache.
+ */
 struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
-	u32 begun, padding;
+	u32 begun, era;
 	u64 requests, pages, bytes, hits;
 	u64 misses, ahead, used;
 	u64 write_requests, write_pages, write_bytes;
-	/* a hash of the file and process that used it in vain since its owner did: the next time, it is theirs */
-	u64 candidate;
 	struct row_key key;
+	u64 padding[3];
 };
+
+/*
+ * Beside a slot, so that one of another file needs no look at it: hashes of the file and process that it is of, and
+ * of those that used it in vain since then: the next time, it is theirs. 0: none.
+ */
+struct mark {
+	u8 owner, candidate;
+};
+
+/* DETAIL_ROWS: 2^config.slot_bits of each CPU. Mappable, so that they begin with a line of the CPU's cache. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+/* Raised by user space when files in use may need a record again: slots of an earlier era have no owner. */
+u32 era = 0;
 
 /* An inode, by its address, into which `just_added` pages were put a moment ago. */
 struct subject {
@@ -415,10 +437,12 @@ struct unnamed {
  * `busy` guards fields that change without atomics: a program that interrupts another one on the same CPU
  * (softirq, or preemption if the kernel allows it inside tracepoints) finds it set and uses atomics instead.
  */
-#define SLOTS 64
+#define SLOTS_MAX 8192
+#define SLOT_RUN_SHIFT 8 /* there are 32 runs at most */
 struct cpu {
 	u32 busy;
 	u32 naming;
+	u32 used, flushing; /* a bit for each run of slots: used since the latest flush; to be booked by it */
 	u64 entered; /* when its task was given the CPU, if the times of the task are measured */
 	u64 met_start; /* the process that was entered last in the table of processes */
 	u32 met_tgid;
@@ -431,8 +455,8 @@ struct cpu {
 	u32 padding, sent; /* bytes of records since the fill level of their ring was looked at */
 	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads on the fast path */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
-	struct slot slots[SLOTS];   /* DETAIL_ROWS */
 	struct ledger fresh;	    /* the row being made; guarded by `busy` */
+	struct mark marks[SLOTS_MAX];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -589,14 +589,14 @@ static __always_inline enum counted get_pages(struct address_space *raw_mapping,
 		if (ACCESSES || task->flags & PF_IO_WORKER || least_folio_order(mapping) ||
 		    !note_read(trusted, task, mapping, nr, index, last, end, pos, bytes))
 			goto full;
-		count_pages(mapping, end - index + 1, bytes);
-		return COUNTED_NEW;
+	} else {
+		end = index;
+		if (ACCESSES)
+			send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
+		if (book_page(task, mapping, bytes))
+			return COUNTED;
 	}
-	if (ACCESSES)
-		send_access((u64)mapping, index, index, ACCESS_READ, file_read((u64)mapping));
-	if (book_page(task, mapping, bytes))
-		return COUNTED;
-	count_pages(mapping, 1, bytes);
+	count_pages(mapping, end - index + 1, bytes);
 	return COUNTED_NEW;
 full:
 	if (settles)

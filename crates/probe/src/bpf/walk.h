@@ -78,30 +78,57 @@ int walk(struct bpf_iter__task *context)
 	return 0;
 }
 
-static long empty_step(u32 i, void *context)
-{
-	struct cpu *cpu = this_cpu();
+/* The first of the runs of slots that are to be booked. */
+struct run_search {
+	u32 runs, found;
+};
 
-	if (!cpu)
-		return 1;
-	empty_slot(&cpu->slots[i & (SLOTS - 1)]);
-	return 0;
+static long run_step(u32 i, void *context)
+{
+	struct run_search *search = context;
+
+	search->found = i;
+	return search->runs >> (i & 31) & 1;
 }
 
-/* Books what a CPU holds back on its rows. Run on each CPU by user space; 1: come again. */
+static long flush_step(u32 i, void *context)
+{
+	u32 place = *(u32 *)context + i;
+	struct slot *slot = bpf_map_lookup_elem(&slots, &place);
+
+	empty_slot(slot);
+	return !slot;
+}
+
+/*
+ * Books what a CPU holds back on its rows, of one run of slots, as interrupts of the CPU have to wait. Run on each CPU by user
+ * space; 1: come again later; 2: at once.
+ */
 SEC("raw_tp")
 int flush(void *context)
 {
+	u32 count = 1 << config.slot_bits, length = 1 << SLOT_RUN_SHIFT, first;
+	struct run_search search = {};
 	struct cpu *cpu = this_cpu();
 
 	if (!cpu || cpu->busy)
 		return 1;
 	cpu->busy = 1;
 	barrier();
-	bpf_loop(SLOTS, empty_step, NULL, 0);
+	if (!cpu->flushing) {
+		cpu->flushing = cpu->used;
+		cpu->used = 0;
+	}
+	if (cpu->flushing) {
+		search.runs = cpu->flushing;
+		bpf_loop(SLOTS_MAX >> SLOT_RUN_SHIFT, run_step, &search, 0);
+		cpu->flushing &= ~(1U << (search.found & 31));
+		first = (bpf_get_smp_processor_id() << config.slot_bits) + (search.found << SLOT_RUN_SHIFT);
+		bpf_loop(count < length ? count : length, flush_step, &first, 0);
+	}
 	barrier();
 	cpu->busy = 0;
-	return 0;
+	return cpu->flushing ? 2 : 0;
 }
 
 #endif

@@ -73,6 +73,11 @@ impl Share {
     }
 }
 
+/// Slots of all CPUs together, in which reads and writes are summed, and of one. Each takes 192 bytes.
+const SLOTS: u32 = 16384;
+const LEAST_SLOTS: u32 = 64;
+const MOST_SLOTS: u32 = 8192; // SLOTS_MAX
+
 /// The walk over all tasks. Of a tree that is followed from its start it is loaded when it is needed: mostly all tasks have
 /// ended by then, and have settled their accounts.
 pub(super) const WALK: &str = "walk";
@@ -246,15 +251,21 @@ fn configure(
         .try_for_each(|map| map.set_max_entries(1))
     };
     let page = cachewise_sys::page_size().bytes().0 as u32;
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1) as u32;
+    let slots = (SLOTS / cpus).clamp(LEAST_SLOTS, MOST_SLOTS);
+    let slot_bits = slots.ilog2();
     let sized = sized
+        .and_then(|()| match rows {
+            true => maps.slots.set_max_entries(cpus << slot_bits),
+            false => Ok(()),
+        })
         .and_then(|()| match options.accesses {
             true => Ok(()),
             false => maps.accesses.set_max_entries(page),
         })
         .and_then(|()| {
             if options.has_stacks() {
-                let cpus = libbpf_rs::num_possible_cpus()?;
-                return maps.stack_scratches.set_max_entries(cpus as u32);
+                return maps.stack_scratches.set_max_entries(cpus);
             }
             maps.stacks.set_max_entries(page)?;
             maps.stack_memories.set_max_entries(1)?;
@@ -290,6 +301,7 @@ fn configure(
     config.accesses = options.accesses.into();
     config.fault_around = (options.accesses && options.fault_around).into();
     config.stacks = options.has_stacks().into();
+    config.slot_bits = slot_bits;
     config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())
