@@ -10,8 +10,8 @@ use cachewise_cli::sinks::Sinks;
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
     Acceptance, CollectOptions, Collected, Difference, Feed, PublicKey, Publication,
-    PublishOptions, Published, Record, SecretKey, Store, VersionName, check_places, collect,
-    compare, publish as publish_version, record_of, state_directory,
+    PublishOptions, Published, Record, SecretKey, Store, VersionName, collect, compare,
+    publish as publish_version, record_of, state_directory,
 };
 use cachewise_tier::{BlockCache, Origin, SettingsBuilder};
 use cachewise_units::{Bytes, escaped};
@@ -45,7 +45,6 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         arguments.block
     );
     let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-    check_places(&arguments.origin, &arguments.to)?;
     let remote = match arguments.origin.to_str() {
         Some(url) if url.contains("://") => {
             let wanted = super::cache::wanted(&CacheFlags::default(), |_| ())?;
@@ -53,10 +52,9 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         }
         _ => None,
     };
-    let store = Store::create(&arguments.to)?;
     let began = Instant::now();
     let done = publish_version(
-        &store,
+        &arguments.to,
         &PublishOptions {
             origin: &arguments.origin,
             remote: remote.as_ref(),

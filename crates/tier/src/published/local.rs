@@ -22,18 +22,27 @@ const LONGEST: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Local<'a> {
     path: &'a Path,
+    root: File,
     /// Files that changed at this time or later may change again without a trace in their times.
     settled: (i64, u32),
     buffer: Vec<u8>,
 }
 
 impl<'a> Local<'a> {
-    pub(super) fn new(path: &'a Path, block: u64, settled: (i64, u32)) -> Self {
-        Self {
+    pub(super) fn open(
+        path: &'a Path,
+        block: u64,
+        settled: (i64, u32),
+    ) -> Result<Self, PublishError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty());
+        let failed = |error: Errno| PublishError::io("open", path, error.into());
+        Ok(Self {
             path,
+            root: root.map_err(failed)?.into(),
             settled,
             buffer: vec![0; usize::try_from(block).unwrap_or(0)],
-        }
+        })
     }
 
     fn found(&self, found: &Statx) -> Found {
@@ -103,7 +112,8 @@ impl Source for Local<'_> {
 
     fn root(&mut self, _is_known: IsKnown<'_>) -> Result<(Found, File), PublishError> {
         let path = self.path;
-        let root = File::open(path).map_err(|error| PublishError::io("open", path, error))?;
+        let root = self.root.try_clone();
+        let root = root.map_err(|error| PublishError::io("open", path, error))?;
         Ok((self.found(&statx(&root, path)?), root))
     }
 

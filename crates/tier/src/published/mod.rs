@@ -58,7 +58,7 @@ pub use error::PublishError;
 pub use feed::Feed;
 pub use gc::{CollectOptions, Collected, collect};
 pub use keys::{PublicKey, SecretKey};
-pub use publish::{Publication, PublishOptions, check_places, publish};
+pub use publish::{Publication, PublishOptions, publish};
 pub use reader::Published;
 pub use record::{LATEST, Record, VersionName};
 pub use state::{Acceptance, state_directory};

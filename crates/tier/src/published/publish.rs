@@ -14,6 +14,7 @@ use super::local::Local;
 use super::pack::{PackWriter, SPARSE, decode_list, encode_list};
 use super::record::{Record, VersionName};
 use super::remote::Remote;
+use super::source::Source;
 use super::state::index_path;
 use super::store::Store;
 use super::tree::all_refs;
@@ -60,40 +61,48 @@ pub struct Publication {
 }
 
 /// Publishes an origin as a version. The version is visible at once, when all of it is in the store; a process that is
-/// killed leaves none.
+/// killed leaves none. The store is made if it is missing, and not before the origin was listed.
 ///
 /// # Errors
 /// [`PublishError::Exists`] for a version that there is; [`PublishError::Changing`] for an origin that changes;
-/// [`PublishError::InUse`] while `gc` works; [`PublishError::Io`].
-pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publication, PublishError> {
+/// [`PublishError::InUse`] while `gc` works; those of [`Store::create`]; [`PublishError::Io`].
+pub fn publish(store: &Path, options: &PublishOptions<'_>) -> Result<Publication, PublishError> {
     if options.name.is_latest() {
         return Err(PublishError::Name {
             text: options.name.to_string(),
         });
     }
-    let origin = options.origin;
-    let whole = match options.remote {
-        Some(remote) => PathBuf::from(remote.identity()),
-        None => check_places(origin, store.root())?,
-    };
-    let _lock = store.lock_shared()?;
-    refuse_existing(store, options.name)?;
     let now = since_1970();
-    let settled = now.saturating_sub(STEP);
-    let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
-    let index = index_path(options.state, store, &options.name.name, &whole)?;
-    let (base, held) = base(store, options, &index)?;
-    let packs = PackWriter::new(store, &base)?;
-    let tree = match options.remote {
+    let whole = check_places(options.origin, store)?;
+    match options.remote {
         Some(remote) => {
-            let source = Remote::new(remote, options.block, SystemTime::now())?;
-            Walk::new(source, packs, &base, options.block).whole()?
+            let whole = PathBuf::from(remote.identity());
+            let source = Remote::open(remote, options.block, SystemTime::now())?;
+            publish_source(source, &whole, &Store::create(store)?, now, options)
         }
         None => {
-            let source = Local::new(&whole, options.block, settled);
-            Walk::new(source, packs, &base, options.block).whole()?
+            let settled = now.saturating_sub(STEP);
+            let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
+            let source = Local::open(&whole, options.block, settled)?;
+            publish_source(source, &whole, &Store::create(store)?, now, options)
         }
-    };
+    }
+}
+
+/// Publishes an opened origin.
+fn publish_source<S: Source>(
+    source: S,
+    whole: &Path,
+    store: &Store,
+    now: Duration,
+    options: &PublishOptions<'_>,
+) -> Result<Publication, PublishError> {
+    let _lock = store.lock_shared()?;
+    refuse_existing(store, options.name)?;
+    let index = index_path(options.state, store, &options.name.name, whole)?;
+    let (base, held) = base(store, options, &index)?;
+    let packs = PackWriter::new(store, &base)?;
+    let tree = Walk::new(source, packs, &base, options.block).whole()?;
     let (top, walked, files, mut packs) = (tree.top, tree.walked, tree.files, tree.packs);
     packs.flush()?;
     let (written_bytes, written_packs) = (packs.written_bytes, packs.written_packs);
@@ -134,10 +143,7 @@ pub fn publish(store: &Store, options: &PublishOptions<'_>) -> Result<Publicatio
 
 /// Checks that there is a directory to publish and that the store is outside of it, before a store is made. Returns the
 /// real path of the directory; an address as it is.
-///
-/// # Errors
-/// [`PublishError::Io`], which names the place to change.
-pub fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
+fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
     let failed = |error| PublishError::io("open", origin, error);
     let inside = || {
         let error = std::io::Error::other("the store is in it: name a store outside of the origin");

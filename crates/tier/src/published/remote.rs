@@ -51,7 +51,8 @@ pub(super) struct Listed {
 }
 
 impl<'a> Remote<'a> {
-    pub(super) fn new(
+    /// Lists the origin.
+    pub(super) fn open(
         origin: &'a Arc<dyn Origin>,
         block: u64,
         began: SystemTime,
@@ -60,13 +61,22 @@ impl<'a> Remote<'a> {
             .worker_threads(2)
             .enable_all()
             .build();
-        Ok(Self {
+        let mut opened = Self {
             origin,
             runtime: runtime.map_err(|error| PublishError::io("open", Path::new(""), error))?,
             block,
             began,
             lists: HashMap::new(),
-        })
+        };
+        let root = opened.list(Path::new(""))?.unwrap_or_default();
+        // A bucket has no empty directories: the prefix is a wrong one.
+        if root.is_empty() && origin.has_trees() {
+            let error = io::Error::new(io::ErrorKind::NotFound, "no key begins with this prefix");
+            let address = Path::new(origin.identity());
+            return Err(PublishError::io("list", address, error));
+        }
+        opened.lists.insert(PathBuf::new(), root);
+        Ok(opened)
     }
 
     /// Lists a directory; `None` where there is none.
@@ -216,15 +226,8 @@ impl Source for Remote<'_> {
         let path = Path::new("");
         let meta = self.runtime.block_on(self.origin.stat(path))?;
         let root = self.listed(path, is_known)?;
-        // A bucket has no empty directories: the prefix is a wrong one.
-        match root.filter(|root| !root.entries.is_empty() || !self.origin.has_trees()) {
-            Some(root) => Ok((self.found(path, &meta), root)),
-            None => Err(PublishError::io(
-                "list",
-                Path::new(self.origin.identity()),
-                io::Error::new(io::ErrorKind::NotFound, "no key begins with this prefix"),
-            )),
-        }
+        let root = root.ok_or_else(|| Error::NotFound { path: path.into() })?;
+        Ok((self.found(path, &meta), root))
     }
 
     fn names(

@@ -45,7 +45,7 @@ impl Place {
             state: &self.scratch.path().join("state"),
             is_full: false,
         };
-        publish(&self.store, &options).unwrap()
+        publish(self.store.root(), &options).unwrap()
     }
 
     async fn open(&self, record: &Record, settings: Settings) -> BlockCache {

@@ -691,5 +691,8 @@ fn refused_publication() {
         .says("name a store outside of the origin", "the way out");
     assert!(!place.at("origin/new").exists());
     publish("none", "store").expect(2, "there is nothing to publish");
+    publish("key", "store")
+        .expect(2, "a file is no tree")
+        .says("Not a directory", "the cause");
     assert!(!place.at("store").exists());
 }

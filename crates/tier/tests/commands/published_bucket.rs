@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -407,6 +408,14 @@ fn refused() {
     let publish = |origin: &str| Ended::of(&mut place.publishing(origin, "data@v1"));
     let wrong = publish("s3://bucket/some date").expect(2, "no such prefix");
     wrong.says("no key begins with this prefix", "the cause");
+    let mut unreachable = place.publishing(ORIGIN, "data@v1");
+    // Nothing listens there any more.
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let closed = closed.expect("a port is free");
+    unreachable.env("AWS_ENDPOINT_URL", format!("http://{closed}"));
+    let unreachable = Ended::of(&mut unreachable).expect(2, "no server");
+    unreachable.says("Connection refused", "the cause");
+    assert!(!place.at("store").exists(), "no store was made");
     let mut inside = place.bucket.cachewise(&["publish", ORIGIN, "data@v1"]);
     inside.args(["--to", "s3://bucket/some data/store", "--key"]);
     let inside = Ended::of(inside.arg(place.at("key"))).expect(2, "it would publish itself");
