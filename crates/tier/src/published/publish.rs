@@ -103,7 +103,7 @@ fn publish_source<S: Source>(
     let (base, held) = base(store, options, &index)?;
     let packs = PackWriter::new(store, &base)?;
     let tree = Walk::new(source, packs, &base, options.block).whole()?;
-    let (top, walked, files, mut packs) = (tree.top, tree.walked, tree.files, tree.packs);
+    let (top, walked, mut packs) = (tree.top, tree.walked, tree.packs);
     packs.flush()?;
     let (written_bytes, written_packs) = (packs.written_bytes, packs.written_packs);
     let (used, new) = packs.finish()?;
@@ -126,7 +126,7 @@ fn publish_source<S: Source>(
     // The version is visible by now, and its record protects the packs.
     let released = held.map_or(Ok(()), Held::release);
     let used: HashSet<_> = used.into_iter().collect();
-    let bytes = base.next(&top.hash, files, &new, Some(&used));
+    let bytes = tree.next.finish(&top.hash, &new, &used);
     let saved =
         save(&index, &bytes).map_err(|error| format!("the next version reads all files: {error}"));
     let released =

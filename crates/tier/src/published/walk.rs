@@ -10,7 +10,7 @@ use super::address::{PackId, Ref};
 use super::attributes::{Attributes, Stored};
 use super::chunk::{Body, Item};
 use super::error::PublishError;
-use super::index::{FileState, KnownFile, LocalIndex};
+use super::index::{FileState, KnownFile, LocalIndex, NextIndex};
 use super::leaf::is_name;
 use super::pack::{PackWriter, Part};
 use super::source::{FileRead, Found, Source};
@@ -59,7 +59,7 @@ pub(super) struct Walk<'a, S> {
     state: Vec<u8>,
     /// The files with more than one name.
     linked: HashMap<(u64, u64), (u64, KnownFile)>,
-    files: Vec<(FileState, KnownFile)>,
+    next: NextIndex<'a>,
     walked: Walked,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Tree<'a> {
     pub top: Ref,
     pub walked: Walked,
     /// The files, for the index.
-    pub files: Vec<(FileState, KnownFile)>,
+    pub next: NextIndex<'a>,
     pub packs: PackWriter<'a>,
 }
 
@@ -82,7 +82,7 @@ impl<'a, S: Source> Walk<'a, S> {
             block,
             state: Vec::new(),
             linked: HashMap::new(),
-            files: Vec::new(),
+            next: NextIndex::after(base),
             walked: Walked::default(),
         }
     }
@@ -101,7 +101,7 @@ impl<'a, S: Source> Walk<'a, S> {
         Ok(Tree {
             top,
             walked: self.walked,
-            files: self.files,
+            next: self.next,
             packs: self.packs,
         })
     }
@@ -250,9 +250,9 @@ impl<'a, S: Source> Walk<'a, S> {
             return Ok(Some(Object::of_file(found, known)));
         }
         let (found, known) = match self.base.file(&found.state) {
-            Some(known) => {
+            Some((known, at)) => {
                 self.packs.uses(known.lies_in());
-                self.files.push((found.state, known.clone()));
+                self.next.carry(at);
                 (found, known)
             }
             None => match self.read(directory, name, path)? {
@@ -306,7 +306,7 @@ impl<'a, S: Source> Walk<'a, S> {
                 attributes: self.attributes(&extended.attributes, path)?,
             };
             if found.is_settled {
-                self.files.push((found.state, known.clone()));
+                self.next.add(&found.state, &known);
             }
             return Ok(Some((found, known)));
         }
