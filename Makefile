@@ -101,7 +101,7 @@ bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C,
 bench-size: ## how exact the curves of `size` are: eight loads at four limits, predicted and counted in memory groups; as root
 	$(CARGO) bench --locked -p cachewise --bench size
 
-bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE, rclone, s3fs; programs from a published version; CHECK=1 fails where a goal is missed
+bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE, rclone, s3fs, GlusterFS; programs from a published version; CHECK=1 fails where a goal is missed
 	@scripts/setup tier
 	$(CARGO) build --locked --release -p cachewise-tier
 	@# All of them, also where a goal is missed before.
@@ -110,6 +110,7 @@ bench-tier: ## the block cache: five servers healthy and one frozen, with the po
 	$(CARGO) bench --locked -p cachewise-tier --bench throughput -- $(if $(CHECK),--check) || status=1; \
 	scripts/bench-tier-mounts $(if $(CHECK),--check) || status=1; \
 	python3 crates/tier/benches/programs/run.py || status=1; \
+	python3 crates/tier/benches/gluster/run.py || status=1; \
 	exit $$status
 
 package: ## a Debian package for each program, and a tarball of all three; in target/package
