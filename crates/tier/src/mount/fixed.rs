@@ -14,8 +14,9 @@ use fuser::FileAttr;
 use super::attributes::Owner;
 use super::inodes::ROOT;
 use crate::published::address::Ref;
-use crate::published::leaf::{ItemKind, ItemView, Leaf, Leaves};
-use crate::{BlockCache, Error, File, Kind, Meta, Version};
+use crate::published::leaf::{ItemView, Leaf, Leaves};
+use crate::published::meta::{kind, meta};
+use crate::{BlockCache, Error, File, Meta, Version};
 
 /// The first of the numbers for objects that have none of their own. [`super::inodes::Inodes`] has those below, from
 /// 2^62 on.
@@ -195,22 +196,8 @@ impl Fixed {
 
     /// Returns the metadata of an object, without its blocks.
     fn meta(&self, view: &ItemView<'_>) -> Meta {
-        let kind = match view.kind {
-            ItemKind::File => Kind::File,
-            ItemKind::Directory => Kind::Directory,
-            ItemKind::Link => Kind::Link,
-            ItemKind::Other => Kind::Other,
-        };
-        Meta {
-            inode: view.inode,
-            links: view.links,
-            blocks: Some(view.blocks),
-            modified: view.modified(),
-            mode: view.mode,
-            owner: Some(view.owner),
-            has_acl: view.has_acl,
-            ..Meta::plain(kind, view.size, self.none.clone())
-        }
+        let none = self.none.clone();
+        meta(kind(view.kind), &view.stat, view.inode, view.has_acl, none)
     }
 
     pub(super) fn attributes(&self, owner: Owner, number: u64, view: &ItemView<'_>) -> FileAttr {

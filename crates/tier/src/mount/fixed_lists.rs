@@ -14,10 +14,11 @@ use super::fixed::{Fixed, Place};
 use super::inodes::{Inode, ROOT};
 use super::report::REPORT;
 use super::shared::{MountShared, own_meta};
+use crate::Error;
 use crate::published::address::Ref;
 use crate::published::attributes::Attributes;
-use crate::published::leaf::{ItemKind, Leaf, Leaves};
-use crate::{Error, Kind};
+use crate::published::leaf::{Leaf, Leaves};
+use crate::published::meta::kind;
 
 /// Objects behind `.` and `..` are counted by offsets below this one. An offset behind them has the number of a part
 /// and the number of an object in it.
@@ -183,15 +184,6 @@ pub(super) async fn list_with_attributes(
         position = (position.0.saturating_add(1), 0);
     }
     reply.ok();
-}
-
-fn kind(kind: ItemKind) -> Kind {
-    match kind {
-        ItemKind::File => Kind::File,
-        ItemKind::Directory => Kind::Directory,
-        ItemKind::Link => Kind::Link,
-        ItemKind::Other => Kind::Other,
-    }
 }
 
 fn report_name() -> &'static OsStr {

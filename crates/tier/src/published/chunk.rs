@@ -9,25 +9,16 @@ use std::collections::HashMap;
 use super::address::{Content, FAN_OUT, PackId, Ref};
 use super::attributes::Stored;
 use super::leaf::{ACL, ATTRIBUTES, ItemKind, ItemView, Leaf, MAGIC, MAGIC_ATTRIBUTES, take_ref};
-use super::wire::{Reader, put, put_bytes, put_signed};
+use super::stat::Stat;
+use super::wire::{Reader, put, put_bytes};
 
 /// An object in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Its name: any bytes but `/` and 0.
     pub name: Vec<u8>,
-    /// Permission bits.
-    pub mode: u32,
-    /// User and group.
-    pub owner: (u32, u32),
-    /// Time of the last write: seconds since 1970 and nanoseconds.
-    pub modified: (i64, u32),
-    /// Length in bytes.
-    pub size: u64,
-    /// Number of names.
-    pub links: u32,
-    /// Room at the origin, in units of 512 bytes.
-    pub blocks: u64,
+    /// Its numbers.
+    pub stat: Stat,
     /// Inode number in mounts.
     pub inode: u64,
     /// Whether an access control list extended its permissions at the origin.
@@ -202,14 +193,7 @@ fn put_item(out: &mut Vec<u8>, packs: &mut Packs, sets: &mut Sets, item: &Item) 
     if has_attributes {
         put(out, sets.number(packs, &item.attributes));
     }
-    put(out, item.mode.into());
-    put(out, item.owner.0.into());
-    put(out, item.owner.1.into());
-    put_signed(out, item.modified.0);
-    put(out, item.modified.1.into());
-    put(out, item.size);
-    put(out, item.links.into());
-    put(out, item.blocks);
+    item.stat.put(out);
     out.extend_from_slice(&item.inode.to_le_bytes());
     match &item.body {
         Body::File(content) => {
@@ -235,12 +219,7 @@ pub(crate) fn item_of(view: &ItemView<'_>) -> Option<Item> {
     };
     Some(Item {
         name: view.name.to_vec(),
-        mode: view.mode,
-        owner: view.owner,
-        modified: view.modified,
-        size: view.size,
-        links: view.links,
-        blocks: view.blocks,
+        stat: view.stat,
         inode: view.inode,
         has_acl: view.has_acl,
         attributes: view.attributes()?,
@@ -301,12 +280,14 @@ pub(crate) mod tests {
             Item {
                 attributes,
                 name,
-                mode: one & 0o7777,
-                owner: (one, two),
-                modified: (signed, two),
-                size: long,
-                links: one,
-                blocks: long,
+                stat: Stat {
+                    mode: one & 0o7777,
+                    owner: (one, two),
+                    modified: (signed, two),
+                    size: long,
+                    links: one,
+                    blocks: long,
+                },
                 inode: long,
                 has_acl,
                 body,
@@ -357,40 +338,33 @@ pub(crate) mod tests {
     #[test]
     fn names_that_lead_elsewhere_are_no_chunk() {
         for name in ["", ".", "..", "a/b", "a\0"] {
-            let item = Item {
-                name: name.into(),
-                mode: 0,
-                owner: (0, 0),
-                modified: (0, 0),
-                size: 0,
+            let bytes = Chunk::Leaf(vec![device(name, 2)]).encode();
+            assert_eq!(Chunk::decode(&bytes), None, "{name:?}");
+        }
+    }
+
+    fn device(name: &str, inode: u64) -> Item {
+        Item {
+            name: name.into(),
+            stat: Stat {
+                mode: 0o644,
+                owner: (1, 2),
+                modified: (-3, 4),
+                size: name.len() as u64,
                 links: 1,
                 blocks: 0,
-                inode: 2,
-                has_acl: false,
-                attributes: Stored::None,
-                body: Body::Other,
-            };
-            let bytes = Chunk::Leaf(vec![item]).encode();
-            assert_eq!(Chunk::decode(&bytes), None, "{name:?}");
+            },
+            inode,
+            has_acl: false,
+            attributes: Stored::None,
+            body: Body::Other,
         }
     }
 
     /// Makes a list of devices with these names and numbers.
     pub(crate) fn leaf_of(objects: &[(&str, u64)]) -> Leaf {
-        let item = |(name, inode): &(&str, u64)| Item {
-            name: (*name).into(),
-            mode: 0o644,
-            owner: (1, 2),
-            modified: (-3, 4),
-            size: name.len() as u64,
-            links: 1,
-            blocks: 0,
-            inode: *inode,
-            has_acl: false,
-            attributes: Stored::None,
-            body: Body::Other,
-        };
-        let chunk = Chunk::Leaf(objects.iter().map(item).collect());
+        let items = objects.iter().map(|(name, inode)| device(name, *inode));
+        let chunk = Chunk::Leaf(items.collect());
         Leaf::decode(bytes::Bytes::from(chunk.encode())).expect("it is whole")
     }
 

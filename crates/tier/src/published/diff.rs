@@ -8,6 +8,7 @@ use super::chunk::{Body, Item};
 use super::error::PublishError;
 use super::keys::PublicKey;
 use super::record::{Record, VersionName};
+use super::stat::Stat;
 use super::store::Store;
 use super::tree::{joined, read_directory};
 
@@ -134,20 +135,20 @@ fn item(
         _ => Vec::new(),
     };
     let is_same = match (&one.body, &other.body) {
-        (Body::File(_), Body::File(_)) => one.size == other.size && hashes(one) == hashes(other),
+        (Body::File(_), Body::File(_)) => {
+            one.stat.size == other.stat.size && hashes(one) == hashes(other)
+        }
         (Body::Link(one), Body::Link(other)) => one == other,
         (Body::Directory(_), Body::Directory(_)) | (Body::Other, Body::Other) => true,
         _ => false,
     };
     let attributes = |item: &Item| {
-        (
-            item.mode,
-            item.owner,
-            item.modified,
-            item.links,
-            item.has_acl,
-            item.attributes.state(),
-        )
+        let stat = Stat {
+            size: 0,
+            blocks: 0,
+            ..item.stat
+        };
+        (stat, item.has_acl, item.attributes.state())
     };
     let change = match (is_same, attributes(one) == attributes(other)) {
         (false, _) => Some(Change::Content),
@@ -158,8 +159,8 @@ fn item(
         found.push(Difference {
             path: path.to_owned(),
             change,
-            before: Some(one.size),
-            after: Some(other.size),
+            before: Some(one.stat.size),
+            after: Some(other.stat.size),
         });
     }
     match (&one.body, &other.body) {
@@ -185,8 +186,8 @@ fn whole(
     found.push(Difference {
         path: path.clone(),
         change,
-        before: (!is_added).then_some(item.size),
-        after: is_added.then_some(item.size),
+        before: (!is_added).then_some(item.stat.size),
+        after: is_added.then_some(item.stat.size),
     });
     match &item.body {
         Body::Directory(below) => all(store, &path, below, change, found),

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::address::{Content, Hash, INLINE, PackId, Ref};
 use super::attributes::{Attributes, Stored};
+use super::stat::Stat;
 use super::wire::Reader;
 use crate::Error;
 
@@ -47,18 +47,7 @@ pub(crate) struct ItemView<'a> {
     pub name: &'a [u8],
     pub kind: ItemKind,
     pub has_acl: bool,
-    /// Permission bits.
-    pub mode: u32,
-    /// User and group.
-    pub owner: (u32, u32),
-    /// Time of the last write: seconds since 1970 and nanoseconds.
-    pub modified: (i64, u32),
-    /// Length in bytes.
-    pub size: u64,
-    /// Number of names.
-    pub links: u32,
-    /// Room at the origin, in units of 512 bytes.
-    pub blocks: u64,
+    pub stat: Stat,
     /// Inode number in mounts.
     pub inode: u64,
     /// The target of a link, or references.
@@ -150,22 +139,12 @@ impl<'a> ItemView<'a> {
                 _ => return None,
             },
             has_acl: kind & ACL != 0,
-            mode: from.small()? & 0o7777,
-            owner: (from.small()?, from.small()?),
-            modified: (from.signed()?, from.small()?),
-            size: from.number()?,
-            links: from.small()?,
-            blocks: from.number()?,
+            stat: Stat::take(from)?,
             inode: u64::from_le_bytes(from.array()?),
             body: &[],
             set,
             packs: tables.packs,
         })
-    }
-
-    /// Returns the time of the last write, if this machine can express it.
-    pub(crate) fn modified(&self) -> Option<SystemTime> {
-        time(self.modified)
     }
 
     /// Returns the blocks of a file.
@@ -239,16 +218,6 @@ fn take_sets(from: &mut Reader<'_>, whole: &[u8], packs: &[u8]) -> Option<Vec<Ra
         sets.push(start..place(from)?);
     }
     (!sets.is_empty()).then_some(sets)
-}
-
-/// Returns a time of seconds since 1970 and nanoseconds.
-pub(super) fn time((seconds, nanos): (i64, u32)) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let second = match seconds {
-        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
-        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
-    };
-    second?.checked_add(Duration::from_nanos(nanos.into()))
 }
 
 /// The objects of a directory, or of a part of a long one, sorted by the bytes of their names.

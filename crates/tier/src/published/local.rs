@@ -13,6 +13,7 @@ use super::attributes::{Attributes, is_data};
 use super::error::PublishError;
 use super::index::FileState;
 use super::source::{Extended, FileRead, Found, IsKnown, Source};
+use super::stat::Stat;
 use crate::Kind;
 
 /// The longest value, and the longest list of names, that Linux has.
@@ -54,12 +55,14 @@ impl<'a> Local<'a> {
                 FileType::Symlink => Kind::Link,
                 _ => Kind::Other,
             },
-            mode: u32::from(found.stx_mode) & 0o7777,
-            owner: (found.stx_uid, found.stx_gid),
-            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
-            size: found.stx_size,
-            links: found.stx_nlink,
-            blocks: found.stx_blocks,
+            stat: Stat {
+                mode: u32::from(found.stx_mode) & 0o7777,
+                owner: (found.stx_uid, found.stx_gid),
+                modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+                size: found.stx_size,
+                links: found.stx_nlink,
+                blocks: found.stx_blocks,
+            },
             has_acl: false,
             state: FileState::of(found),
             is_settled: changed < self.settled,
@@ -75,8 +78,8 @@ impl<'a> Local<'a> {
         take: &mut dyn FnMut(&[u8]) -> Result<(), PublishError>,
     ) -> Result<bool, PublishError> {
         let failed = |error: io::Error| PublishError::io("read", path, error);
-        let size = found.size;
-        let is_sparse = found.blocks.saturating_mul(512) < size;
+        let size = found.stat.size;
+        let is_sparse = found.stat.blocks.saturating_mul(512) < size;
         let mut start = 0;
         let mut data = 0;
         while start < size {

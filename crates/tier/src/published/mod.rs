@@ -35,6 +35,7 @@ mod index;
 mod keys;
 pub(crate) mod leaf;
 mod local;
+pub(crate) mod meta;
 mod pack;
 mod packs;
 mod place;
@@ -44,6 +45,7 @@ mod recent;
 mod record;
 mod remote;
 mod source;
+mod stat;
 mod state;
 mod store;
 #[cfg(test)]

@@ -14,7 +14,8 @@ use futures_util::future::BoxFuture;
 use super::address::{Content, FAN_OUT, Hash, Ref};
 use super::attributes::{Attributes, Stored};
 use super::chunk::{Body, Chunk, Item, item_of};
-use super::leaf::{Leaf, Leaves, time};
+use super::leaf::{Leaf, Leaves};
+use super::meta::meta;
 use super::packs::PackReader;
 use super::recent::Recent;
 use super::record::Record;
@@ -249,16 +250,15 @@ impl Published {
             _ => None,
         };
         Meta {
-            inode: item.inode,
-            links: item.links,
-            blocks: Some(item.blocks),
             target,
-            modified: time(item.modified),
-            mode: item.mode,
-            owner: Some(item.owner),
-            has_acl: item.has_acl,
             content,
-            ..Meta::plain(kind, item.size, self.none.clone())
+            ..meta(
+                kind,
+                &item.stat,
+                item.inode,
+                item.has_acl,
+                self.none.clone(),
+            )
         }
     }
 

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use super::error::PublishError;
 use super::index::FileState;
 use super::source::{Extended, FileRead, Found, IsKnown, Source};
+use super::stat::Stat;
 use crate::{Entry, Error, Kind, Meta, Origin};
 
 /// Requests at a time: blocks of one file, or short files of one directory.
@@ -155,12 +156,14 @@ impl<'a> Remote<'a> {
     fn found(&self, path: &Path, meta: &Meta) -> Found {
         Found {
             kind: meta.kind,
-            mode: meta.mode,
-            owner: meta.owner.unwrap_or_else(this_user),
-            modified: meta.modified.map_or((0, 0), since_1970),
-            size: meta.size,
-            links: 1,
-            blocks: meta.size.div_ceil(512),
+            stat: Stat {
+                mode: meta.mode,
+                owner: meta.owner.unwrap_or_else(this_user),
+                modified: meta.modified.map_or((0, 0), since_1970),
+                size: meta.size,
+                links: 1,
+                blocks: meta.size.div_ceil(512),
+            },
             has_acl: false,
             state: FileState::of_object(path, meta.size, &meta.version),
             is_settled: meta.keep_from.is_none_or(|from| from <= self.began),

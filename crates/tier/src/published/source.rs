@@ -5,24 +5,14 @@ use std::path::Path;
 use super::attributes::Attributes;
 use super::error::PublishError;
 use super::index::FileState;
+use super::stat::Stat;
 use crate::Kind;
 
 /// An object, by one look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub kind: Kind,
-    /// Permission bits.
-    pub mode: u32,
-    /// User and group.
-    pub owner: (u32, u32),
-    /// Time of the last write: seconds since 1970 and nanoseconds.
-    pub modified: (i64, u32),
-    /// Length in bytes.
-    pub size: u64,
-    /// Number of names.
-    pub links: u32,
-    /// Room at the origin, in units of 512 bytes.
-    pub blocks: u64,
+    pub stat: Stat,
     /// Whether an access control list extends its permissions, of an object that is not read.
     pub has_acl: bool,
     /// The state by which a change is noticed.

@@ -115,7 +115,9 @@ impl<'a, S: Source> Walk<'a, S> {
     ) -> Result<Object, PublishError> {
         let top = self.directory(directory, path)?;
         let extended = self.source.extended(directory, path)?;
-        found.modified = self.source.modified(directory).unwrap_or(found.modified);
+        if let Some(modified) = self.source.modified(directory) {
+            found.stat.modified = modified;
+        }
         Ok(Object {
             found,
             body: Body::Directory(top),
@@ -181,8 +183,8 @@ impl<'a, S: Source> Walk<'a, S> {
         if attributes != Stored::None {
             self.walked.with_attributes += 1;
         }
-        let id = found.state.id();
-        let known = match found.links {
+        let (id, stat) = (found.state.id(), found.stat);
+        let known = match stat.links {
             0 | 1 => None,
             _ => self.linked.get(&id).map(|(inode, _)| *inode),
         };
@@ -191,11 +193,11 @@ impl<'a, S: Source> Walk<'a, S> {
             state.clear();
             state.extend_from_slice(path.as_os_str().as_bytes());
             for number in [
-                found.size,
-                u64::from(found.mode),
-                u64::from(found.owner.0) << 32 | u64::from(found.owner.1),
-                found.modified.0.cast_unsigned(),
-                u64::from(found.modified.1) << 32 | u64::from(found.links),
+                stat.size,
+                u64::from(stat.mode),
+                u64::from(stat.owner.0) << 32 | u64::from(stat.owner.1),
+                stat.modified.0.cast_unsigned(),
+                u64::from(stat.modified.1) << 32 | u64::from(stat.links),
             ] {
                 state.extend_from_slice(&number.to_le_bytes());
             }
@@ -213,7 +215,7 @@ impl<'a, S: Source> Walk<'a, S> {
             state.extend_from_slice(&attributes.state());
             MADE | XxHash3_64::oneshot(state)
         });
-        if found.links > 1
+        if found.stat.links > 1
             && let Some(linked) = self.linked.get_mut(&id)
         {
             linked.0 = inode;
@@ -222,12 +224,7 @@ impl<'a, S: Source> Walk<'a, S> {
             has_acl,
             attributes,
             name,
-            mode: found.mode,
-            owner: found.owner,
-            modified: found.modified,
-            size: found.size,
-            links: found.links,
-            blocks: found.blocks,
+            stat,
             inode,
             body,
         }
@@ -242,9 +239,9 @@ impl<'a, S: Source> Walk<'a, S> {
         found: Found,
     ) -> Result<Option<Object>, PublishError> {
         self.walked.files += 1;
-        self.walked.bytes = self.walked.bytes.saturating_add(found.size);
+        self.walked.bytes = self.walked.bytes.saturating_add(found.stat.size);
         let id = found.state.id();
-        if found.links > 1
+        if found.stat.links > 1
             && let Some((_, known)) = self.linked.get(&id)
         {
             return Ok(Some(Object::of_file(found, known)));
@@ -261,7 +258,7 @@ impl<'a, S: Source> Walk<'a, S> {
             },
         };
         let object = Object::of_file(found, &known);
-        if found.links > 1 {
+        if found.stat.links > 1 {
             self.linked.insert(id, (0, known));
         }
         Ok(Some(object))
@@ -290,7 +287,7 @@ impl<'a, S: Source> Walk<'a, S> {
                 }
             };
             self.walked.read_files += 1;
-            self.walked.read_bytes = self.walked.read_bytes.saturating_add(found.size);
+            self.walked.read_bytes = self.walked.read_bytes.saturating_add(found.stat.size);
             let mut packs: Vec<PackId> = refs.iter().map(|to| to.pack).collect();
             packs.sort_unstable();
             packs.dedup();
