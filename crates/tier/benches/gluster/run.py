@@ -260,7 +260,7 @@ def main():
         return
     if not options.inside:
         # In place of this process, so that nothing is left when it is killed.
-        apart = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        apart = ["unshare", "--mount", "--propagation", "slave", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         os.execvp("unshare", [*apart, sys.executable, __file__, "--inside", *sys.argv[1:]])
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{HOST}/32", "dev", "lo")
