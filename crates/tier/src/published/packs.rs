@@ -1,9 +1,10 @@
 //! [`PackReader`]: ranges of packs in a store. Neighbours of a short one are read with it.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
 
 use super::address::{PackId, Ref};
@@ -15,7 +16,7 @@ use crate::{Error, Meta, Origin};
 const WINDOW: u64 = 256 << 10;
 
 /// Bytes of such parts that are kept.
-const KEPT: usize = 8 << 20;
+const KEPT: usize = 16 << 20;
 
 /// Packs whose metadata are kept.
 const PACKS: usize = 4_096;
@@ -47,39 +48,88 @@ impl PackReader {
 
     /// Returns the bytes at this place, which the caller compares with their hash.
     pub(super) async fn read(&self, to: &Ref) -> Result<Bytes, Error> {
-        let (start, len) = (u64::from(to.start), u64::from(to.len));
-        let first = start / WINDOW;
-        let is_in_one = len > 0 && len < WINDOW / 2 && (start + len - 1) / WINDOW == first;
-        if !is_in_one {
-            let bytes = self.read_range(to.pack, ByteRange { start, len }).await?;
-            return match bytes.len() == to.len as usize {
-                true => Ok(bytes),
-                false => Err(cut(to.pack)),
-            };
-        }
-        let known = self.windows().get(&(to.pack, first));
-        let window = match known {
-            Some(window) => window,
-            None => {
-                let range = ByteRange {
-                    start: first * WINDOW,
-                    len: WINDOW,
-                };
-                let window = self.read_range(to.pack, range).await?;
-                let len = window.len();
-                self.windows().put((to.pack, first), window.clone(), len);
-                window
-            }
+        let range = ByteRange {
+            start: to.start.into(),
+            len: to.len.into(),
         };
-        let from = usize::try_from(start - first * WINDOW).unwrap_or(usize::MAX);
-        let behind = from.saturating_add(to.len as usize);
-        if behind > window.len() {
-            return Err(cut(to.pack));
+        if let Some(bytes) = self.known(to.pack, range) {
+            return Ok(bytes);
         }
-        // A copy: a slice would keep all of the window as long as the block is kept.
-        Ok(Bytes::copy_from_slice(
-            window.get(from..behind).unwrap_or_default(),
-        ))
+        let is_short = range.len > 0 && range.len < WINDOW / 2;
+        if is_short {
+            self.read_windows(to.pack, range).await?;
+            if let Some(bytes) = self.known(to.pack, range) {
+                return Ok(bytes);
+            }
+        }
+        let bytes = self.read_range(to.pack, range).await?;
+        match bytes.len() == to.len as usize {
+            true => Ok(bytes),
+            false => Err(cut(to.pack)),
+        }
+    }
+
+    /// Returns a copy of a range whose windows are kept: a slice would keep all of a window as long as the block is kept.
+    fn known(&self, pack: PackId, range: ByteRange) -> Option<Bytes> {
+        let mut bytes = BytesMut::with_capacity(usize::try_from(range.len).ok()?);
+        let mut windows = self.windows();
+        for number in windows_of(range) {
+            let window = windows.get(&(pack, number))?;
+            let whole = ByteRange {
+                start: number * WINDOW,
+                len: window.len() as u64,
+            };
+            let part = range.intersection(whole)?;
+            let from = usize::try_from(part.start - whole.start).ok()?;
+            let to = from.checked_add(usize::try_from(part.len).ok()?)?;
+            bytes.extend_from_slice(window.get(from..to)?);
+        }
+        (bytes.len() as u64 == range.len && !bytes.is_empty()).then(|| bytes.freeze())
+    }
+
+    /// Returns the windows of a range that are not kept; next to a kept one the other one of its pair too, as programs that
+    /// come back to a pack mostly go on.
+    fn missing(&self, pack: PackId, range: ByteRange) -> Range<u64> {
+        let mut windows = self.windows();
+        let mut is_kept = |number: u64| windows.get(&(pack, number)).is_some();
+        let mut missing = windows_of(range);
+        while !missing.is_empty() && is_kept(missing.start) {
+            missing.start += 1;
+        }
+        while !missing.is_empty() && is_kept(missing.end - 1) {
+            missing.end -= 1;
+        }
+        let before = missing.start.checked_sub(1);
+        if before.is_some_and(&mut is_kept) || is_kept(missing.end) {
+            if missing.start % 2 == 1 && !is_kept(missing.start - 1) {
+                missing.start -= 1;
+            }
+            if missing.end % 2 == 1 && !is_kept(missing.end) {
+                missing.end += 1;
+            }
+        }
+        missing
+    }
+
+    /// Reads the windows of a range that are not kept, by one request.
+    async fn read_windows(&self, pack: PackId, range: ByteRange) -> Result<(), Error> {
+        let missing = self.missing(pack, range);
+        // Another reader has just read them.
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let read = ByteRange {
+            start: missing.start * WINDOW,
+            len: (missing.end - missing.start) * WINDOW,
+        };
+        let bytes = self.read_range(pack, read).await?;
+        let mut windows = self.windows();
+        let size = usize::try_from(WINDOW).unwrap_or(usize::MAX);
+        for (number, window) in missing.zip(bytes.chunks(size)) {
+            // A copy, so that each is dropped alone.
+            windows.put((pack, number), Bytes::copy_from_slice(window), window.len());
+        }
+        Ok(())
     }
 
     /// Reads a range up to the end of the pack.
@@ -120,6 +170,11 @@ impl PackReader {
     }
 }
 
+/// Returns the numbers of the windows that have a part of a range.
+fn windows_of(range: ByteRange) -> Range<u64> {
+    range.start / WINDOW..range.end().div_ceil(WINDOW)
+}
+
 fn cut(pack: PackId) -> Error {
     Error::Published {
         path: pack.path().into(),
@@ -134,5 +189,92 @@ fn missing(path: &Path, error: Error) -> Error {
             why: "the store does not have this pack any more: `tier gc` has removed its version; mount a version that is there",
         },
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::address::Hash;
+    use crate::{Directory, DirectoryOptions, Entry};
+    use futures_util::future::BoxFuture;
+
+    /// A directory, and the ranges that were read of it.
+    #[derive(Debug)]
+    struct Recorded(Directory, Mutex<Vec<(u64, u64)>>);
+
+    impl Origin for Recorded {
+        fn identity(&self) -> &str {
+            self.0.identity()
+        }
+
+        fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+            self.0.stat(path)
+        }
+
+        fn read<'a>(
+            &'a self,
+            path: &'a Path,
+            meta: &'a Meta,
+            range: ByteRange,
+        ) -> BoxFuture<'a, Result<Bytes, Error>> {
+            let mut read = self.1.lock().expect("no reader fails");
+            read.push((range.start >> 10, range.len >> 10));
+            self.0.read(path, meta, range)
+        }
+
+        fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+            self.0.list(path)
+        }
+    }
+
+    #[tokio::test]
+    async fn neighbours_of_a_short_block_are_read_with_it() {
+        let scratch = tempfile::tempdir().expect("made");
+        let pack = PackId([1; 16]);
+        let file = scratch.path().join(pack.path());
+        std::fs::create_dir_all(file.parent().expect("it has one")).expect("made");
+        let bytes: Vec<u8> = (0..3 << 20_u32).map(|at| (at / 251) as u8).collect();
+        std::fs::write(&file, &bytes).expect("written");
+        let options = DirectoryOptions {
+            identity: Some("store".to_owned()),
+            machine: None,
+        };
+        let directory = Directory::open_with(scratch.path(), &options).expect("it is there");
+        let store = Arc::new(Recorded(directory, Mutex::default()));
+        let packs = PackReader::new(Arc::clone(&store) as Arc<dyn Origin>);
+        // Places and lengths of blocks in KiB, and the ranges that are read for them.
+        for (start, len, wanted) in [
+            (1_000, 10, vec![(768, 256)]),
+            (800, 10, vec![]),
+            (1_020, 8, vec![(1_024, 512)]),
+            (1_300, 128, vec![]),
+            (250, 10, vec![(0, 512)]),
+            (2_100, 10, vec![(2_048, 256)]),
+            (2_200, 128, vec![(2_200, 128)]),
+            (2_310, 10, vec![(2_304, 256)]),
+            (2_200, 128, vec![]),
+            (3_071, 1, vec![(2_816, 256)]),
+        ] {
+            let to = Ref {
+                hash: Hash([0; 32]),
+                pack,
+                start: start << 10,
+                len: len << 10,
+            };
+            let read = packs.read(&to).await.expect("the pack is whole");
+            let (from, to) = ((start << 10) as usize, ((start + len) << 10) as usize);
+            assert!(read == bytes[from..to], "{start}");
+            let requests = std::mem::take(&mut *store.1.lock().expect("no reader fails"));
+            assert_eq!(requests, wanted, "{start}");
+        }
+        let beyond = Ref {
+            hash: Hash([0; 32]),
+            pack,
+            start: (3 << 20) - 10,
+            len: 20,
+        };
+        let cut = packs.read(&beyond).await.expect_err("the pack is shorter");
+        assert!(cut.to_string().contains("cut off"), "{cut}");
     }
 }
