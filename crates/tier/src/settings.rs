@@ -133,9 +133,9 @@ settings! {
         hedge: Duration = Duration::from_millis(10), "TIME|never";
         /// Hedged requests allowed per block read, on average, from 0 to 1
         hedge_share: f64 = 0.05, "SHARE";
-        /// Maximum time for which other machines leave a block to the one that reads it from the origin; then one of them
-        /// takes over. Servers that are busy, as when many machines start at once, are waited for as long; never disables
-        /// leases, and machines read the origin independently
+        /// Time after which another machine takes over a block from one that died while it read the origin; the machine that
+        /// reads renews its lease three times within it. never disables leases: machines read the origin independently, and
+        /// do not wait for busy servers
         lease: Duration = Duration::from_secs(3), "TIME|never";
         /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
@@ -236,6 +236,14 @@ const SMALL_QUEUE: u64 = 64 << 20;
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 impl Settings {
+    /// Returns how long a busy server may be silent, where leases are used.
+    pub(crate) fn busy_patience(&self) -> Duration {
+        match self.lease.is_zero() {
+            true => Duration::ZERO,
+            false => self.read_deadline * 3 / 10,
+        }
+    }
+
     /// Returns the tier on the local disk, if there is one. Its queue does not exceed the memory for
     /// blocks, so that a small memory setting is respected.
     pub(crate) fn on_disk(&self) -> Option<DiskSettings> {

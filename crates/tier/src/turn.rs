@@ -31,21 +31,21 @@ pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) ->
         return Turn::Read(None);
     };
     let end = asked + times.wait;
-    let left = || {
-        end.saturating_duration_since(Instant::now())
-            .min(times.lease)
-    };
+    let left = || end.saturating_duration_since(Instant::now());
     let mut pause = times.pause;
     let mut is_waiting = false;
     loop {
-        match remote.take_lease(key, times.lease, left()).await {
+        match remote
+            .take_lease(key, times.lease, left().min(times.silence))
+            .await
+        {
             LeaseAnswer::Taken(lease) => {
                 if is_waiting {
                     leases.waited_well();
                 }
                 // An earlier lease may have ended, with the block stored, since the block was missed.
                 if (is_waiting || asked.elapsed() > times.lease / SHORT)
-                    && let EngineAnswer::Hit(block) = remote.get_within(key, left()).await
+                    && let EngineAnswer::Hit(block) = remote.get_within(key, Some(left())).await
                 {
                     return Turn::Found(block);
                 }
@@ -64,7 +64,7 @@ pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) ->
         }
         sleep(jittered(pause).min(left())).await;
         asked = Instant::now();
-        match remote.get_within(key, left()).await {
+        match remote.get_within(key, Some(left())).await {
             EngineAnswer::Hit(block) => {
                 leases.waited_well();
                 return Turn::Found(block);

@@ -16,9 +16,47 @@ use tokio::sync::Barrier;
 use crate::support::{self, Goal};
 
 const CLIENTS: usize = 1_000;
-/// Sizes of blocks, and how many of them: a whole GiB for each client is a TiB from the servers, an hour here.
-const SIZES: [(u64, u64); 2] = [(128 << 10, 64), (1 << 20, 16)];
 const LATENCY: Duration = Duration::from_millis(30);
+
+/// The blocks of a start.
+#[derive(Clone, Copy)]
+struct Blocks {
+    size: u64,
+    count: u64,
+    /// How many of them each client reads: all in the same order, or random ones.
+    read: u64,
+}
+
+/// A whole GiB for each client is a TiB from the servers, an hour here.
+const STARTS: [Blocks; 3] = [
+    Blocks {
+        size: 128 << 10,
+        count: 64,
+        read: 64,
+    },
+    Blocks {
+        size: 1 << 20,
+        count: 64,
+        read: 64,
+    },
+    Blocks {
+        size: 1 << 20,
+        count: 1_024,
+        read: 16,
+    },
+];
+
+impl Blocks {
+    /// Returns the blocks that a client reads, in its order.
+    fn of(self, client: usize) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..self.count).collect();
+        if self.read < self.count {
+            support::random_of(client).shuffle(&mut numbers);
+            numbers.truncate(self.read as usize);
+        }
+        numbers
+    }
+}
 
 /// An origin of one file, whose state is the name of the run.
 #[derive(Debug)]
@@ -66,34 +104,37 @@ pub fn run() {
     let cluster = support::servers(Topology::Standalone, 0);
     let runtime = support::runtime();
     let usual = Settings::default().lease;
-    for (block, blocks) in SIZES {
+    for blocks in STARTS {
         println!(
-            "\n{CLIENTS} clients start at once on {blocks} cold blocks of {} KiB, origin of 30 ms",
-            block >> 10
+            "\n{CLIENTS} clients start at once, each reads {} of {} cold blocks of {} KiB, origin of 30 ms",
+            blocks.read,
+            blocks.count,
+            blocks.size >> 10
         );
         for (name, lease) in [("default", usual), ("no leases", Duration::ZERO)] {
             // Without leases each client brings each block: minutes.
-            if lease.is_zero() && block * blocks > 8 << 20 {
+            if lease.is_zero() && blocks.size * blocks.count > 8 << 20 {
                 continue;
             }
             let settings = Settings {
-                block: Size(block),
-                memory: Size(4 * block),
+                block: Size(blocks.size),
+                memory: Size(4 * blocks.size),
                 engine: Some(cluster.address().parse().expect("an engine")),
                 lease,
                 read_deadline: Duration::from_secs(60),
                 ..Settings::default()
             };
             let (reads, seconds, sum) = runtime.block_on(start(name, &settings, blocks));
-            let per_block = reads as f64 / blocks as f64;
+            let per_block = reads as f64 / blocks.count as f64;
             println!(
                 "{name:<10} {per_block:8.2} reads of the origin per block, {seconds:5.1} s; {} leases, {} waits, {} in vain, \
-                 {} late answers, {} skips by breakers",
+                 {} late answers, {} skips by breakers, {} blocks not stored",
                 sum.leases,
                 sum.lease_waits,
                 sum.lease_waits_in_vain,
                 sum.deadline_misses,
-                sum.breaker_skips
+                sum.breaker_skips,
+                sum.dropped_fills
             );
             if !lease.is_zero() {
                 Goal::AtMost(1.05).beside("reads of the origin per block", per_block, "");
@@ -102,24 +143,24 @@ pub fn run() {
     }
 }
 
-async fn start(name: &str, settings: &Settings, blocks: u64) -> (u64, f64, Totals) {
-    let block = settings.block.0;
+async fn start(name: &str, settings: &Settings, blocks: Blocks) -> (u64, f64, Totals) {
+    let block = blocks.size;
     let origin = Arc::new(Distant {
-        state: format!("{name} {block}"),
+        state: format!("{name} {block} {}", blocks.count),
         block,
-        blocks,
+        blocks: blocks.count,
         reads: AtomicU64::new(0),
     });
     let barrier = Arc::new(Barrier::new(CLIENTS + 1));
     let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
+    for client in 0..CLIENTS {
         let cache = BlockCache::open(settings.clone(), Arc::clone(&origin) as _);
         let cache = cache.await.expect("it opens");
         let barrier = Arc::clone(&barrier);
         clients.push(tokio::spawn(async move {
             let file = cache.stat(Path::new("file")).await.expect("it is there");
             barrier.wait().await;
-            for number in 0..blocks {
+            for number in blocks.of(client) {
                 let range = ByteRange {
                     start: number * block,
                     len: block,
@@ -142,6 +183,7 @@ async fn start(name: &str, settings: &Settings, blocks: u64) -> (u64, f64, Total
         sum.lease_waits_in_vain += totals.lease_waits_in_vain;
         sum.deadline_misses += totals.deadline_misses;
         sum.breaker_skips += totals.breaker_skips;
+        sum.dropped_fills += totals.dropped_fills;
     }
     let reads = origin.reads.load(Ordering::Relaxed);
     (reads, begun.elapsed().as_secs_f64(), sum)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cachewise_tier::remote::{NodeId, RemoteEngine, RemoteError};
+use cachewise_tier::remote::{NodeId, RemoteEngine, RemoteError, Renewal};
 use cachewise_tier::simulation::{name_of, slot_of};
 use cachewise_tier::{BlockKey, Started, StoredBlock};
 use futures_util::future::BoxFuture;
@@ -237,6 +237,7 @@ impl RemoteEngine for View {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
+        _: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
@@ -248,6 +249,28 @@ impl RemoteEngine for View {
                 state.leases.insert(*key, now + time);
             }
             Ok(!is_held)
+        })
+    }
+
+    fn renew_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        _: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(async move {
+            self.fleet.work(self.node(node), 0).await;
+            let now = Instant::now();
+            let mut state = self.fleet.state();
+            let lease = state.leases.get_mut(key).filter(|until| **until > now);
+            Ok(match lease {
+                Some(until) => {
+                    *until = now + time;
+                    Renewal::Renewed
+                }
+                None => Renewal::Ended,
+            })
         })
     }
 

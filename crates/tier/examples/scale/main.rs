@@ -230,6 +230,7 @@ fn storm_table() -> String {
                     within: Duration::from_secs(seconds),
                     leases,
                     copies: 1,
+                    is_copied: false,
                 });
                 let leases = if leases { "yes" } else { "no" };
                 let _ = writeln!(
@@ -250,22 +251,29 @@ fn storm_table() -> String {
 /// Clients that start at once where each block has copies on several nodes.
 fn copies_table() -> String {
     let mut table = String::from(
-        "| clients | nodes | all start within | copies | origin reads per block | ready: median, s | last, s |\n\
-         |---:|---:|---:|---:|---:|---:|---:|\n",
+        "| clients | nodes | all start within | copies | made from | origin reads per block | ready: median, s | last, s |\n\
+         |---:|---:|---:|---:|---|---:|---:|---:|\n",
     );
     for (clients, nodes) in [(1_000, 100), (10_000, 1_000)] {
         for seconds in [0, 10] {
-            for copies in [1, 4, 16] {
+            for (copies, is_copied) in [(1, false), (4, false), (16, false), (4, true), (16, true)]
+            {
                 let cost = storm::simulate(storm::Start {
                     clients,
                     nodes,
                     within: Duration::from_secs(seconds),
                     leases: true,
                     copies,
+                    is_copied,
                 });
+                let from = match (copies, is_copied) {
+                    (1, _) => "",
+                    (_, false) => "the origin",
+                    (_, true) => "the first copy",
+                };
                 let _ = writeln!(
                     table,
-                    "| {clients} | {nodes} | {seconds} s | {copies} | {:.2} | {:.2} | {:.2} |",
+                    "| {clients} | {nodes} | {seconds} s | {copies} | {from} | {:.2} | {:.2} | {:.2} |",
                     cost.reads_per_block, cost.median, cost.last,
                 );
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cachewise_tier::simulation::{SimulatedClient, Source};
+use cachewise_tier::simulation::SimulatedClient;
 use cachewise_tier::{BlockKey, Settings};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
@@ -30,6 +30,8 @@ pub struct Start {
     pub leases: bool,
     /// Copies of each block, each under a key of its own and so on another node; a client reads one of them.
     pub copies: usize,
+    /// Whether the first copy is read from the origin and the others from it, else all from the origin.
+    pub is_copied: bool,
 }
 
 /// The cost of a start.
@@ -98,7 +100,7 @@ pub fn simulate(start: Start) -> Cost {
                             tokio::task::spawn_local(async move {
                                 for block in (reader..BLOCKS).step_by(AT_ONCE) {
                                     let copy = number % start.copies;
-                                    read(&client, &tally, copy * BLOCKS + block).await;
+                                    read(&client, &tally, block, copy, start.is_copied).await;
                                 }
                             })
                         })
@@ -122,15 +124,29 @@ pub fn simulate(start: Start) -> Cost {
     })
 }
 
-async fn read(client: &SimulatedClient, tally: &RefCell<Tally>, number: usize) {
+async fn read(
+    client: &SimulatedClient,
+    tally: &RefCell<Tally>,
+    block: usize,
+    copy: usize,
+    is_copied: bool,
+) {
+    const BYTES: Bytes = Bytes::from_static(b"the bytes of a block");
     let origin = async {
+        tally.borrow_mut().origin.push(Instant::now());
         sleep(ORIGIN).await;
-        Bytes::from_static(b"the bytes of a block")
+        BYTES
     };
-    let begun = Instant::now();
-    if client.read(&key(number), origin).await == Source::Origin {
-        tally.borrow_mut().origin.push(begun);
+    let of_copy = key(copy * BLOCKS + block);
+    if copy == 0 || !is_copied {
+        client.read(&of_copy, origin).await;
+        return;
     }
+    let first = async {
+        client.read(&key(block), origin).await;
+        BYTES
+    };
+    client.read(&of_copy, first).await;
 }
 
 impl Tally {

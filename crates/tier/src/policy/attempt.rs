@@ -20,6 +20,17 @@ use crate::seal::BlockForm;
 /// answered in time.
 const STARVED: u32 = 2;
 
+/// Times of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Maximum time to the first byte.
+    pub(super) first: Duration,
+    /// Maximum time without bytes after it, where that may be longer than the deadline of the whole.
+    pub(super) silence: Option<Duration>,
+    /// Maximum time of the whole answer.
+    pub(super) whole: Duration,
+}
+
 /// The state that all attempts share.
 #[derive(Debug)]
 pub(super) struct Asker {
@@ -29,12 +40,12 @@ pub(super) struct Asker {
     pub(super) form: BlockForm,
 }
 
-/// Asks a node, waits for the first byte for `patience` at most, and reports the outcome to its breaker.
+/// Asks a node, waits for `patience` at most, and reports the outcome to its breaker.
 pub(super) async fn ask(
     asker: Arc<Asker>,
     node: Arc<Node>,
     key: BlockKey,
-    patience: Duration,
+    patience: Patience,
     started: Arc<Started>,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Answer {
@@ -46,20 +57,25 @@ pub(super) async fn ask(
     answer
 }
 
+/// Returns whether a deadline of this length, which is over, is noticed so late that this process had no CPU.
+pub(super) fn is_noticed_late(end: Instant, length: Duration) -> bool {
+    end.elapsed() > length / STARVED
+}
+
 async fn within_deadlines(
     asker: &Asker,
     node: &Node,
     key: &BlockKey,
-    patience: Duration,
+    patience: Patience,
     started: &Started,
 ) -> Answer {
     let begun = Instant::now();
     let name = asker.form.name(key);
     let call = asker.engine.get(node.id, &name, started);
     tokio::pin!(call);
-    let mut end = begun + patience;
+    let mut end = begun + patience.first;
     let usual = asker.hedge.deadline();
-    let mut reply = if patience > usual {
+    let mut reply = if patience.first > usual {
         let opens = node.opens();
         tokio::select! {
             biased;
@@ -69,21 +85,48 @@ async fn within_deadlines(
     } else {
         deadline::by(end, &mut call).await
     };
-    if reply.is_none() && started.get().is_some() {
-        // Bytes are coming: they have until the deadline of the whole.
-        end = begun + patience.saturating_sub(usual) + asker.settings.whole;
+    // This process had no CPU when the time was up, so the answer may be there: it has another deadline to be found.
+    while reply.is_none()
+        && started.get().is_none()
+        && is_noticed_late(end, usual)
+        && begun.elapsed() < patience.whole
+    {
+        end = Instant::now() + usual;
         reply = deadline::by(end, &mut call).await;
     }
-    let is_starved = end.elapsed() > (end - begun) / STARVED
+    let usual_whole = patience.first.saturating_sub(usual) + asker.settings.whole;
+    if reply.is_none() && started.get().is_some() {
+        // Bytes are coming: they have until the deadline of the whole.
+        end = begun + usual_whole;
+        reply = deadline::by(end, &mut call).await;
+    }
+    // They still are: the node is busy, and will be done.
+    while reply.is_none()
+        && let (Some(latest), Some(silence)) = (started.latest(), patience.silence)
+        && let next = (latest + silence).min(begun + patience.whole)
+        && next > end
+    {
+        if !is_noticed_late(end, usual) {
+            asker
+                .hedge
+                .record_late(begun, latest - begun, latest - begun);
+        }
+        end = next;
+        reply = deadline::by(end, &mut call).await;
+    }
+    let is_starved = is_noticed_late(end, end - begun)
         // Other answers came late meanwhile: this one was not waited for long enough.
-        || (patience <= usual && asker.hedge.is_busy());
+        || (patience.first <= usual && asker.hedge.busy().is_some());
     // A call that is late is dropped on return, and its connection with it.
     let reply = reply.unwrap_or(Err(RemoteError::Deadline));
     if let Some(at) = started.get() {
         let took = at.duration_since(begun);
         node.first_byte(took);
-        match patience > usual {
-            true => asker.hedge.record_patient(took, at),
+        match patience.first > usual {
+            true => {
+                let last = started.latest().unwrap_or(at).duration_since(begun);
+                asker.hedge.record_patient(begun, took, last);
+            }
             false => asker.hedge.record(took, at),
         }
     }

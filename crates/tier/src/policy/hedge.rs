@@ -15,6 +15,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// How many answers there must be for that.
 const ENOUGH: u64 = 200;
 
+/// Longest time after a late answer in which nodes count as busy.
+const LONGEST_LATE: Duration = Duration::from_secs(3);
+
 /// When a second node is asked: at the live 99th percentile of the first bytes of all nodes,
 /// between two bounds.
 ///
@@ -28,8 +31,8 @@ pub(super) struct HedgeTime {
     window: Mutex<Window>,
     /// The percentile in microseconds; 0 is not known yet.
     p99: AtomicU64,
-    /// When the last answer came that was waited for beyond the deadline.
-    late: Mutex<Option<Instant>>,
+    /// The longest recent answer beyond the deadline, and until when it counts as recent.
+    late: Mutex<Option<(Instant, Duration)>>,
 }
 
 #[derive(Debug)]
@@ -72,12 +75,13 @@ impl HedgeTime {
         twice.clamp(self.deadline, self.whole.max(self.deadline))
     }
 
-    /// Returns whether nodes are busy, as when many clients start at once: an answer came recently that took longer than the
-    /// deadline. A node that hangs gives none, and only the first answer of a node and those about a missing block are
-    /// waited for that long: a process that finds what it asks for, and is short of CPU, does not count as a sign.
-    pub(super) fn is_busy(&self) -> bool {
+    /// Returns the time of the longest answer that came recently, if that is longer than the deadline: then nodes are busy,
+    /// as when many clients start at once. A node that hangs gives none. Only the first answer of a node, those about a
+    /// missing block, and those whose bytes keep coming are waited for that long.
+    pub(super) fn busy(&self) -> Option<Duration> {
         let late = *self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        late.is_some_and(|late| late.elapsed() < WINDOW)
+        late.filter(|(until, _)| Instant::now() < *until)
+            .map(|(_, took)| took)
     }
 
     fn p99(&self) -> Option<Duration> {
@@ -85,12 +89,25 @@ impl HedgeTime {
         (p99 > 0).then(|| Duration::from_micros(p99))
     }
 
-    /// Notes how long an answer took that was waited for beyond the deadline.
-    pub(super) fn record_patient(&self, took: Duration, now: Instant) {
-        if took > self.deadline() {
-            *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    /// Notes the first and the last byte of an answer that was waited for beyond the deadline, as times after `begun`.
+    pub(super) fn record_patient(&self, begun: Instant, first: Duration, last: Duration) {
+        if first > self.deadline() {
+            self.record_late(begun, first, last);
         }
-        self.record(took, now);
+        self.record(first, begun + first);
+    }
+
+    /// Notes that an answer came after `took`, and its last byte so far after `last`.
+    pub(super) fn record_late(&self, begun: Instant, took: Duration, last: Duration) {
+        let end = begun + last;
+        // Answers that take seconds come seconds apart.
+        let until = end + last.saturating_mul(2).clamp(WINDOW, LONGEST_LATE);
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = late.filter(|(until, _)| end < *until);
+        *late = Some(match recent {
+            Some((before, longest)) => (until.max(before), longest.max(took)),
+            None => (until, took),
+        });
     }
 
     /// Notes how long the first byte of an answer took.

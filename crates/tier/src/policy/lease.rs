@@ -1,15 +1,14 @@
 //! [`Leases`]: of many clients that miss a block, one reads it from the origin; times and counters of that.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::attempt::Asker;
+use crate::Settings;
 use crate::counters::Count;
-use crate::remote::NodeId;
-use crate::{BlockKey, Settings};
 
 /// Usual response time of the origin from which leases are used: a faster origin is read in the time that a wait takes.
 const SLOW: Duration = Duration::from_millis(5);
@@ -17,8 +16,20 @@ const SLOW: Duration = Duration::from_millis(5);
 /// Assumed response time of the origin before the first response.
 const ASSUMED: Duration = Duration::from_millis(150);
 
-/// Maximum wait in leases: one is that of a client that dies, and one is left for the client that takes it over.
-const WAIT: u32 = 2;
+/// Longest pause between two looks for a block.
+const LONGEST_PAUSE: Duration = Duration::from_millis(375);
+
+/// The part of [`Settings::lease`] for which the first answer of a node is waited for.
+const FIRST_CONTACT: u32 = 3;
+
+/// The least part of [`Settings::read_deadline`] that a wait leaves for the read of the origin, and the largest.
+const LEFT: [u32; 2] = [10, 2];
+
+/// Usual response times that a wait leaves for the read of the origin.
+const LEFT_TIMES: u32 = 2;
+
+/// Time after a lease of another client in which nodes may be busy.
+const CONTENDED: Duration = Duration::from_secs(1);
 
 /// Waits in vain, in a row, after which leases are not used for [`OFF`].
 const IN_VAIN: u32 = 8;
@@ -30,9 +41,14 @@ const OFF: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Leases {
     lease: Duration,
-    wait: Duration,
+    read_deadline: Duration,
+    silence: Duration,
+    /// Names this client among all that take leases.
+    pub(super) holder: Arc<str>,
     latency: Mutex<Option<UsualLatency>>,
     off_until: Mutex<Option<Instant>>,
+    /// When another client was seen last that had a lease.
+    contended: Mutex<Option<Instant>>,
     in_vain_in_row: AtomicU32,
     pub(super) taken: Count,
     pub(super) waits: Count,
@@ -49,8 +65,14 @@ struct UsualLatency {
 /// The times of one lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseTimes {
-    /// Time after which the engine ends a lease whose holder does not store the block.
+    /// Time after which the engine ends a lease that its holder does not renew.
     pub(crate) lease: Duration,
+    /// Maximum time that a busy node may be silent that has answered this process, or while it answers.
+    pub(crate) silence: Duration,
+    /// Maximum time to the first byte of the first answer of a node to this process.
+    pub(crate) first_contact: Duration,
+    /// Whether others missed the same blocks a moment ago, so that nodes may be busy.
+    pub(crate) is_contended: bool,
     /// Maximum time from the first request for a block to a read of the origin without a lease.
     pub(crate) wait: Duration,
     /// First pause between two looks for the block.
@@ -63,13 +85,13 @@ impl Leases {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             lease: settings.lease,
-            // Then there is still time to read the origin.
-            wait: settings
-                .lease
-                .saturating_mul(WAIT)
-                .min(settings.read_deadline / 2),
+            read_deadline: settings.read_deadline,
+            silence: settings.busy_patience(),
+            // Seeded by the system, so that it differs between machines.
+            holder: format!("{:016x}", RandomState::new().hash_one(())).into(),
             latency: Mutex::default(),
             off_until: Mutex::default(),
+            contended: Mutex::default(),
             in_vain_in_row: AtomicU32::new(0),
             taken: Count::default(),
             waits: Count::default(),
@@ -91,11 +113,16 @@ impl Leases {
         if usual < SLOW {
             return None;
         }
+        let [least, most] = LEFT.map(|part| self.read_deadline / part);
+        let left = usual.saturating_mul(LEFT_TIMES).clamp(least, most);
         Some(LeaseTimes {
             lease: self.lease,
-            wait: self.wait,
-            pause: (usual / 2).min(self.lease / 8),
-            longest_pause: usual.min(self.lease / 8),
+            silence: self.silence,
+            first_contact: self.lease / FIRST_CONTACT,
+            is_contended: self.is_contended(),
+            wait: self.read_deadline.saturating_sub(left),
+            pause: (usual / 2).min(LONGEST_PAUSE),
+            longest_pause: usual.min(LONGEST_PAUSE),
         })
     }
 
@@ -118,11 +145,29 @@ impl Leases {
     /// Records that a wait began.
     pub(crate) fn waits(&self) {
         self.waits.one();
+        self.contend();
     }
 
     /// Records that a wait ended with the block, or with a lease.
     pub(crate) fn waited_well(&self) {
         self.in_vain_in_row.store(0, Ordering::Relaxed);
+        self.contend();
+    }
+
+    fn contend(&self) {
+        let mut contended = self
+            .contended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *contended = Some(Instant::now());
+    }
+
+    fn is_contended(&self) -> bool {
+        let contended = *self
+            .contended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        contended.is_some_and(|at| at.elapsed() < CONTENDED)
     }
 
     /// Records that a wait ended without the block.
@@ -149,52 +194,5 @@ impl UsualLatency {
     fn upper(self) -> Duration {
         let seconds = self.mean + 4.0 * self.deviation;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-    }
-}
-
-/// A lease that this client has. Dropping it ends it in the engine, so that another client may read the block.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    asker: Arc<Asker>,
-    node: NodeId,
-    name: BlockKey,
-    is_kept: bool,
-}
-
-impl Lease {
-    pub(super) fn new(asker: &Arc<Asker>, node: NodeId, name: BlockKey) -> Self {
-        Self {
-            asker: Arc::clone(asker),
-            node,
-            name,
-            is_kept: false,
-        }
-    }
-
-    /// Returns the node that gave it.
-    pub(super) fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// Lets the lease end by itself, as the block is stored: a client that missed it before will find it.
-    pub(super) fn keep(mut self) {
-        self.is_kept = true;
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        let (asker, node, name) = (Arc::clone(&self.asker), self.node, self.name);
-        runtime.spawn(async move {
-            let ended = asker.engine.end_lease(node, &name);
-            // If that fails, the lease ends by itself.
-            let _ = tokio::time::timeout(asker.settings.whole, ended).await;
-        });
     }
 }

@@ -4,6 +4,7 @@ mod answer;
 mod attempt;
 mod breaker;
 mod hedge;
+mod held;
 mod lease;
 mod node;
 mod remote;
@@ -11,6 +12,6 @@ mod started;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lease::Lease;
+pub(crate) use held::Lease;
 pub(crate) use remote::{EngineAnswer, LeaseAnswer, Remote};
 pub use started::Started;

@@ -60,12 +60,22 @@ impl Node {
     /// Returns how long its first answer to this process may still take, of `longest`: it may be as busy as a node is that
     /// many clients ask in the instant of their start. `None` after its first answer: if it falls silent now, it hangs.
     pub(super) fn first_contact(&self, longest: Duration) -> Option<Duration> {
-        if self.has_answered.load(Ordering::Relaxed) {
+        if self.has_answered() {
             return None;
         }
         let now = Instant::now();
         let first_asked = *self.first_asked.get_or_init(|| now);
         Some((first_asked + longest).saturating_duration_since(now))
+    }
+
+    /// Returns whether it has answered this process.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it answers this process.
+    pub(super) fn answers(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
     }
 
     /// Returns when the breaker opens: what waits longer than usual then waits in vain.
@@ -132,7 +142,7 @@ impl Node {
     /// Notes how long its first byte took.
     pub(super) fn first_byte(&self, took: Duration) {
         self.first_byte.record(took);
-        self.has_answered.store(true, Ordering::Relaxed);
+        self.answers();
     }
 
     /// Returns how often it had a block.

@@ -11,10 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::{Answer, AskReason};
-use super::attempt::{self, Asker};
+use super::attempt::{self, Asker, Patience};
 use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
-use super::lease::{Lease, LeaseTimes, Leases};
+use super::held::Lease;
+use super::lease::Leases;
 use super::node::Node;
 use super::started::Started;
 use crate::block::Block;
@@ -77,8 +78,8 @@ struct Counts {
 /// Within what time a block is brought to a node, in deadlines of a whole answer.
 const FILL_DEADLINES: u32 = 5;
 
-/// The part of a lease for which the first answer of a node is waited for.
-const FIRST_CONTACT: u32 = 3;
+/// A busy node may be silent for this many times the longest recent answer.
+const BUSY: u32 = 8;
 
 /// How long is waited, at the end, for blocks on their way to the engine beyond the time that one
 /// has: each then is there, or counted as dropped.
@@ -125,11 +126,12 @@ impl Remote {
 
     /// Asks for a block.
     pub(crate) async fn get(&self, key: &BlockKey) -> EngineAnswer {
-        self.get_within(key, Duration::ZERO).await
+        self.get_within(key, None).await
     }
 
-    /// Asks for a block, and waits for this time at least for the first byte of the answer.
-    pub(crate) async fn get_within(&self, key: &BlockKey, at_least: Duration) -> EngineAnswer {
+    /// Asks for a block; waits until no time is `left`, as long as the node is not silent for too long. `None` waits for the
+    /// usual time, unless nodes are busy.
+    pub(crate) async fn get_within(&self, key: &BlockKey, left: Option<Duration>) -> EngineAnswer {
         self.budget.request();
         let (primary, mut candidates) = self.readers(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
@@ -138,10 +140,10 @@ impl Remote {
         };
         let begun = Instant::now();
         let usual = self.asker.hedge.deadline();
-        let patience = self.patience(&node).max(at_least);
-        let whole = begun + patience.saturating_sub(usual) + self.asker.settings.whole;
-        let mut give_up = begun + patience;
-        let hedge = self.asker.hedge.get().filter(|_| at_least.is_zero());
+        let patience = self.patience(&node, left);
+        let whole = begun + patience.whole;
+        let mut give_up = begun + patience.first;
+        let hedge = self.asker.hedge.get().filter(|_| left.is_none());
         let mut hedge_at = hedge.map(|after| begun + after);
         let mut missed = false;
         let mut race = Race::new(&self.asker, *key);
@@ -166,12 +168,12 @@ impl Remote {
                             Some((node, permit)) => {
                                 hedge_at = None;
                                 race.starts.clear();
-                                let patience = self.patience(&node).max(at_least);
+                                let patience = self.patience(&node, left);
                                 race.ask(&node, AskReason::First, patience, permit);
                             }
                             // The first is busy and gets the request for the lease anyway: one is under way.
                             None if why == AskReason::Hedge
-                                && patience > usual
+                                && patience.first > usual
                                 && primary.is_none() =>
                             {
                                 missed = true;
@@ -187,7 +189,7 @@ impl Remote {
                                 && let Some((node, permit)) = self.second(key, &mut candidates)
                             {
                                 hedge_at = None;
-                                let patience = self.patience(&node);
+                                let patience = self.patience(&node, None);
                                 race.ask(&node, AskReason::First, patience, permit);
                             }
                         }
@@ -202,11 +204,17 @@ impl Remote {
                         let is_asked = self.hedge(key, &mut race, &mut candidates, at >= instead);
                         hedge_at = (!is_asked && at < instead).then_some(instead);
                     } else if Instant::now() >= give_up {
+                        let is_starved = attempt::is_noticed_late(give_up, usual);
+                        if Instant::now() < whole && !race.has_started() && is_starved {
+                            give_up = Instant::now() + usual;
+                            timer.as_mut().reset(give_up);
+                            continue;
+                        }
                         if give_up >= whole || !race.has_started() {
                             late = true;
                             break;
                         }
-                        // Bytes are coming: they have until the deadline of the whole.
+                        // Bytes are coming: each request has its own deadline for them.
                         give_up = whole;
                     }
                     timer.as_mut().reset(hedge_at.map_or(give_up, |at| at.min(give_up)));
@@ -222,20 +230,47 @@ impl Remote {
         }
     }
 
-    /// Returns how long to wait for the first byte of a node: longer where leases are used, and a busy node is therefore
-    /// worth a wait.
-    fn patience(&self, node: &Node) -> Duration {
+    /// Returns how long to wait for a node: longer where leases are used, and a busy node is therefore worth a wait.
+    fn patience(&self, node: &Node, left: Option<Duration>) -> Patience {
         let usual = self.asker.hedge.deadline();
-        let Some(LeaseTimes { lease, .. }) = self.leases.times() else {
-            return usual;
+        let whole = self.asker.settings.whole;
+        let Some(times) = self.leases.times() else {
+            return Patience {
+                first: usual,
+                silence: None,
+                whole,
+            };
         };
-        let longer = match self.asker.hedge.is_busy() {
-            true => lease,
-            false => node
-                .first_contact(lease / FIRST_CONTACT)
-                .unwrap_or_default(),
+        let silence = match node.has_answered() {
+            true => times.silence,
+            false => times.silence.min(times.lease),
         };
-        usual.max(longer)
+        let at_least = left.map_or(Duration::ZERO, |left| left.min(silence));
+        let busy = self.asker.hedge.busy();
+        let busy = busy.map(|took| {
+            let longer = took.saturating_mul(BUSY).max(times.first_contact);
+            longer.min(times.lease)
+        });
+        let contact = node.first_contact(times.first_contact);
+        let patient = [
+            at_least,
+            busy.unwrap_or_default(),
+            contact.unwrap_or_default(),
+        ];
+        let patient = patient.into_iter().fold(usual, Duration::max);
+        let first = match times.is_contended {
+            true => patient.max(whole),
+            false => patient,
+        };
+        let all = left.unwrap_or(times.wait).max(whole);
+        Patience {
+            first: first.min(all),
+            silence: Some(match patient > usual {
+                true => times.silence.max(whole),
+                false => whole,
+            }),
+            whole: all,
+        }
     }
 
     /// Asks a second node where the first one has not begun to answer, and the budget allows it or `is_free`. Returns
@@ -260,7 +295,7 @@ impl Remote {
         }
         *candidates = rest;
         self.counts.hedges.one();
-        let patience = self.patience(&node);
+        let patience = self.patience(&node, None);
         race.ask(&node, AskReason::Hedge, patience, permit);
         true
     }
@@ -312,7 +347,8 @@ impl Remote {
                 Err(_) => full.push(node),
             }
         }
-        let within = self.patience(full.first()?).max(self.asker.settings.whole);
+        let patience = self.patience(full.first()?, None);
+        let within = patience.first.max(self.asker.settings.whole);
         // It is our own load that is waited for, so this is no miss of the node's.
         let rooms = full.iter().map(|node| Arc::clone(&node.under_way));
         let room = select_all(rooms.map(|room| Box::pin(room.acquire_owned())));
@@ -343,7 +379,11 @@ impl Remote {
             Admission::Probe => {
                 node.asked(AskReason::Probe);
                 let (asker, node) = (Arc::clone(&self.asker), Arc::clone(node));
-                let patience = asker.hedge.deadline();
+                let patience = Patience {
+                    first: asker.hedge.deadline(),
+                    silence: None,
+                    whole: asker.settings.whole,
+                };
                 let asked = attempt::ask(asker, node, *key, patience, Arc::default(), None);
                 tokio::spawn(asked);
                 false
@@ -365,7 +405,8 @@ impl Remote {
     }
 
     /// Takes the lease of a block for some time, if no other client has it. The node has answered just now that it does not
-    /// have the block, and those who ask for its lease are many: its answer is waited for, for `at_least` this time.
+    /// have the block, and those who ask for its lease are many: its answer is waited for, for `at_least` this time. A node
+    /// that has never answered is waited for no longer than a lease.
     pub(crate) async fn take_lease(
         &self,
         key: &BlockKey,
@@ -377,22 +418,29 @@ impl Remote {
         };
         let name = self.asker.form.name(key);
         let begun = Instant::now();
+        let at_least = match node.has_answered() {
+            true => at_least,
+            false => at_least.min(time),
+        };
         let end = begun + self.asker.hedge.deadline().max(at_least);
         let opens = node.opens();
-        let lease = self.asker.engine.lease(node.id, &name, time);
+        let holder = &self.leases.holder;
+        let lease = self.asker.engine.lease(node.id, &name, holder, time);
         let answer = tokio::select! {
             biased;
             answer = deadline::by(end, lease) => answer,
             () = opens => None,
         };
         if let Some(Ok(_)) = answer {
+            node.answers();
             let took = begun.elapsed();
-            self.asker.hedge.record_patient(took, Instant::now());
+            self.asker.hedge.record_patient(begun, took, took);
         }
         match answer {
             Some(Ok(true)) => {
                 self.leases.taken.one();
-                LeaseAnswer::Taken(Lease::new(&self.asker, node.id, name))
+                let lease = Lease::new(&self.asker, node.id, name, holder, (begun, time));
+                LeaseAnswer::Taken(lease)
             }
             Some(Ok(false)) => LeaseAnswer::Held,
             Some(Err(_)) | None => LeaseAnswer::Unknown,
@@ -467,7 +515,7 @@ impl Remote {
     /// Within what time a block is at its node, or dropped.
     fn fills_within(&self) -> Duration {
         let usual = self.asker.settings.whole.saturating_mul(FILL_DEADLINES);
-        let waited_for = self.leases.times().map(|times| times.lease);
+        let waited_for = self.leases.times().map(|times| times.silence);
         usual.max(waited_for.unwrap_or_default())
     }
 
@@ -565,7 +613,7 @@ impl<'a> Race<'a> {
         &mut self,
         node: &Arc<Node>,
         why: AskReason,
-        patience: Duration,
+        patience: Patience,
         permit: OwnedSemaphorePermit,
     ) {
         node.asked(why);

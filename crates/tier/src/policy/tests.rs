@@ -8,11 +8,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
-use super::{EngineAnswer, Remote, Started};
+use super::{EngineAnswer, LeaseAnswer, Remote, Started};
 use crate::Settings;
 use crate::block::{Block, StoredBlock};
 use crate::counters::{BreakerState, Totals};
-use crate::remote::{NodeId, RemoteEngine, RemoteError};
+use crate::remote::{NodeId, RemoteEngine, RemoteError, Renewal};
 use crate::{BlockKey, NodeRow};
 
 const BLOCK: u64 = 1 << 20;
@@ -27,6 +27,8 @@ enum Does {
     /// Its first byte comes after this, and the last one after that.
     Gives(Duration, Duration),
     HasNot(Duration),
+    /// Some bytes come this many times, with a pause after each.
+    Trickles(u32, Duration),
     Fails,
     Hangs,
 }
@@ -110,12 +112,20 @@ impl RemoteEngine for Told {
                     sleep(first).await;
                     started.now();
                     sleep(last - first).await;
+                    started.now();
                     Ok(Some(sealed(key)))
                 }
                 Does::HasNot(after) => {
                     sleep(after).await;
                     started.now();
                     Ok(None)
+                }
+                Does::Trickles(times, pause) => {
+                    for _ in 0..times {
+                        started.now();
+                        sleep(pause).await;
+                    }
+                    Ok(Some(sealed(key)))
                 }
                 Does::Fails => Err(RemoteError::Connect("refused".to_owned())),
                 Does::Hangs => std::future::pending().await,
@@ -141,11 +151,28 @@ impl RemoteEngine for Told {
 
     fn lease<'a>(
         &'a self,
-        _: NodeId,
+        node: NodeId,
         _: &'a BlockKey,
+        _: &'a str,
         _: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
-        Box::pin(async { Ok(true) })
+        let does = self.does.lock().expect("unpoisoned")[&node.0];
+        Box::pin(async move {
+            match does {
+                Does::Hangs => std::future::pending().await,
+                _ => Ok(true),
+            }
+        })
+    }
+
+    fn renew_lease<'a>(
+        &'a self,
+        _: NodeId,
+        _: &'a BlockKey,
+        _: &'a str,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(std::future::ready(Ok(Renewal::Renewed)))
     }
 
     fn end_lease<'a>(
@@ -315,28 +342,37 @@ async fn miss_of_a_replica_is_confirmed_by_the_primary() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_without_a_cpu_takes_no_node_for_slow() {
-    let engine = Told::new(&[Does::Hangs]);
+    let engine = Told::new(&[QUICK]);
     let remote = before(&engine, &Settings::default());
-    for _ in 0..5 {
+    get(&remote).await;
+    // All timers are late by far, as after a stop.
+    let late = async || {
+        let begun = Instant::now();
         let read = get(&remote);
         tokio::pin!(read);
         assert!(
             futures_util::poll!(read.as_mut()).is_pending(),
             "it is asked"
         );
-        // All timers are late by far, as after a stop.
         tokio::time::advance(ms(300)).await;
         let (found, _) = read.await;
-        assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
         sleep(ms(1)).await;
+        (found, begun.elapsed() - ms(1))
+    };
+    engine.now(0, Does::Gives(ms(310), ms(310)));
+    for _ in 0..5 {
+        let (found, _) = late().await;
+        assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     }
     let row = node(&remote, 0);
-    assert_eq!(row.deadline_misses, 5, "each is counted");
     assert_eq!(
-        row.breaker,
-        BreakerState::Closed,
-        "and not held against the node"
+        (row.deadline_misses, row.breaker),
+        (0, BreakerState::Closed)
     );
+    engine.now(0, Does::Hangs);
+    let (found, took) = late().await;
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+    assert_eq!(took, ms(320), "one more deadline");
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,7 +385,29 @@ async fn an_answer_that_began_has_longer_and_is_not_hedged() {
     engine.now(0, Does::Gives(ms(8), ms(900)));
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
-    assert_eq!(took, ms(100), "but not without end");
+    assert_eq!(
+        took,
+        ms(108),
+        "but not where it falls silent for as long as a whole answer may take"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_whose_bytes_keep_coming_is_waited_for_while_the_deadline_of_the_read_permits() {
+    let engine = Told::new(&[Does::Trickles(50, ms(90))]);
+    let remote = before(&engine, &Settings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!(took, 50 * ms(90));
+    assert_eq!(node(&remote, 0).breaker, BreakerState::Closed);
+    engine.now(0, Does::Trickles(1_000, ms(90)));
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+    assert!(took <= ms(9_000), "then the origin is asked: {took:?}");
+    let fast = before(&engine, &Settings::default());
+    (0..200).for_each(|_| fast.leases().origin_took(ms(1)));
+    let (_, took) = get(&fast).await;
+    assert_eq!(took, ms(100), "an origin that is fast is asked at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,6 +492,59 @@ async fn a_node_that_hangs_at_the_start_costs_one_wait_and_with_a_second_one_a_d
             "a second one is asked, whatever the budget: {took:?}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_wait_for_a_frozen_node_does_not_grow_with_the_read_deadline() {
+    let settings = Settings {
+        read_deadline: Duration::from_secs(60),
+        ..Settings::default()
+    };
+    let remote = before(&Told::new(&[Does::Hangs]), &settings);
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
+    assert_eq!(took, ms(1_000), "a third of --lease");
+    let begun = Instant::now();
+    let key = BlockKey::from_bytes([1; 16]);
+    let lease = remote.take_lease(&key, settings.lease, settings.read_deadline);
+    let lease = lease.await;
+    assert!(matches!(lease, LeaseAnswer::Unknown), "{lease:?}");
+    assert_eq!(begun.elapsed(), settings.lease, "it has never answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_answered_and_falls_silent_costs_a_whole_answer_s_deadline_while_others_have_leases()
+ {
+    let engine = Told::new(&[QUICK]);
+    let remote = before(&engine, &Settings::default());
+    get(&remote).await;
+    remote.leases().waits();
+    remote.leases().waited_well();
+    engine.now(0, Does::Hangs);
+    assert_eq!(get(&remote).await.1, ms(100), "and not a first contact's");
+    sleep(ms(1_000)).await;
+    assert_eq!(get(&remote).await.1, ms(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_answer_is_a_sign_of_a_busy_node_from_its_last_byte() {
+    let slow = Does::Gives(ms(300), ms(2_300));
+    let engine = Told::new(&[slow]);
+    let remote = before(&engine, &Settings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
+    assert_eq!(took, ms(2_300));
+    sleep(ms(2_000)).await;
+    let (found, _) = get(&remote).await;
+    assert!(
+        matches!(found, EngineAnswer::Hit(_)),
+        "it is waited for: {found:?}"
+    );
+    engine.now(0, Does::Hangs);
+    let (_, took) = get(&remote).await;
+    assert_eq!(took, ms(2_400), "eight times the longest answer");
+    sleep(ms(3_000)).await;
+    assert_eq!(get(&remote).await.1, ms(20), "nothing came since");
 }
 
 #[tokio::test(start_paused = true)]
@@ -592,9 +703,19 @@ async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
             &'a self,
             _: NodeId,
             _: &'a BlockKey,
+            _: &'a str,
             _: Duration,
         ) -> BoxFuture<'a, Result<bool, RemoteError>> {
             Box::pin(std::future::ready(Ok(true)))
+        }
+        fn renew_lease<'a>(
+            &'a self,
+            _: NodeId,
+            _: &'a BlockKey,
+            _: &'a str,
+            _: Duration,
+        ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+            Box::pin(std::future::ready(Ok(Renewal::Renewed)))
         }
         fn end_lease<'a>(
             &'a self,

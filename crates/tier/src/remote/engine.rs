@@ -37,6 +37,17 @@ pub enum RemoteError {
     Deadline,
 }
 
+/// The outcome of a request to renew a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The lease lasts longer.
+    Renewed,
+    /// The lease had ended, and another client has taken one.
+    Other,
+    /// The lease has ended, and no client has one.
+    Ended,
+}
+
 /// A store of blocks that machines share. It moves bytes and knows which node has a block. The
 /// policy decides when to wait, hedge and give up, the same for all engines.
 pub trait RemoteEngine: Send + Sync + fmt::Debug {
@@ -79,13 +90,23 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Takes the lease of a block at a node for some time, unless another client has it; returns whether it did. Leases of
-    /// engines that count in seconds last a second at least.
+    /// engines that count in seconds may last two seconds longer. `holder` names this client.
     fn lease<'a>(
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Makes a lease that `holder` took last for this time from now on. Makes none where there is none.
+    fn renew_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>>;
 
     /// Ends the lease of a block.
     fn end_lease<'a>(

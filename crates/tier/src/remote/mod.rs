@@ -12,7 +12,7 @@ mod zone;
 
 use std::sync::Arc;
 
-pub use engine::{NodeId, RemoteEngine, RemoteError};
+pub use engine::{NodeId, RemoteEngine, RemoteError, Renewal};
 pub(crate) use redis::{Heard, Messages, ask_blocking, fuzz as fuzz_resp, slot_of};
 pub use redis::{TenantBlocks, TrimOptions, trim};
 pub use secret::Secret;

@@ -16,7 +16,7 @@ use twox_hash::XxHash3_64;
 
 use super::key_names::KeyNames;
 use super::wire::{Buffers, Dialer, Nodes, Pool, Protocol};
-use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError, Renewal};
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::{BlockKey, Error, Settings};
@@ -48,8 +48,17 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     fn lease<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
         name: &'a str,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>>;
+
+    /// Renews a lease.
+    fn renew<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        name: &'a str,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>>;
 
     /// Ends a lease or a block.
     fn end<'a>(
@@ -183,9 +192,26 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
-        Box::pin(async move { S::lease(&self.pool(node)?, &self.names.lease(key), time).await })
+        Box::pin(async move {
+            let name = self.names.lease(key);
+            S::lease(&self.pool(node)?, &name, holder, time).await
+        })
+    }
+
+    fn renew_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(async move {
+            let name = self.names.lease(key);
+            S::renew(&self.pool(node)?, &name, holder, time).await
+        })
     }
 
     fn end_lease<'a>(

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::*;
 use crate::block::StoredBlock;
 use crate::policy::Started;
-use crate::remote::{NodeId, RemoteEngine, RemoteError};
+use crate::remote::{NodeId, RemoteEngine, RemoteError, Renewal};
 use crate::{Settings, Totals};
 
 const KEY: BlockKey = BlockKey::from_bytes([1; 16]);
@@ -30,6 +30,9 @@ struct Scripted {
     refuses: bool,
     taken: AtomicU32,
     ended: AtomicU32,
+    renewed: AtomicU32,
+    /// Outcomes of renewals; the last one is that of all further ones.
+    renewals: Vec<Renewal>,
     lease: Mutex<Option<Duration>>,
 }
 
@@ -91,6 +94,7 @@ impl RemoteEngine for Scripted {
         &'a self,
         _: NodeId,
         _: &'a BlockKey,
+        _: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         self.taken.fetch_add(1, Ordering::Relaxed);
@@ -99,6 +103,20 @@ impl RemoteEngine for Scripted {
             true => Box::pin(std::future::pending()),
             false => Box::pin(std::future::ready(Ok(!self.is_held))),
         }
+    }
+
+    fn renew_lease<'a>(
+        &'a self,
+        _: NodeId,
+        _: &'a BlockKey,
+        _: &'a str,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        let number = self.renewed.fetch_add(1, Ordering::Relaxed);
+        let renewals = &self.renewals;
+        let renewal = renewals.get(number as usize).or(renewals.last());
+        let renewal = renewal.copied().unwrap_or(Renewal::Renewed);
+        Box::pin(std::future::ready(Ok(renewal)))
     }
 
     fn end_lease<'a>(
@@ -128,7 +146,7 @@ fn block() -> Block {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_lease_that_stays_ends_after_twice_its_time() {
+async fn wait_for_a_lease_that_stays_leaves_time_to_read_the_origin() {
     let held = Scripted {
         is_held: true,
         ..Scripted::default()
@@ -144,7 +162,14 @@ async fn wait_for_a_lease_that_stays_ends_after_twice_its_time() {
         "{waited:?} of {times:?}"
     );
     let settings = Settings::default();
-    assert_eq!(times.wait, settings.read_deadline / 2, "time is left");
+    assert_eq!(times.wait, settings.read_deadline * 9 / 10, "time is left");
+    remote.leases().origin_took(ms(8_000));
+    let times = remote.leases().times().expect("a slow origin");
+    assert_eq!(
+        times.wait,
+        settings.read_deadline / 2,
+        "more where the origin is slow"
+    );
     assert_eq!(times.lease, settings.lease);
     assert_eq!(
         *engine.lease.lock().expect("unpoisoned"),
@@ -180,7 +205,7 @@ async fn block_of_another_client_is_found_soon_after_it_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn engine_that_hangs_costs_one_lease_and_a_fast_origin_has_no_leases() {
+async fn engine_that_hangs_costs_one_wait_and_a_fast_origin_has_no_leases() {
     let hanging = Scripted {
         hangs: true,
         ..Scripted::default()
@@ -188,7 +213,7 @@ async fn engine_that_hangs_costs_one_lease_and_a_fast_origin_has_no_leases() {
     let (engine, remote) = hanging.remote();
     let begun = Instant::now();
     assert!(matches!(turn(&remote, &KEY, begun).await, Turn::Read(None)));
-    assert!(begun.elapsed() <= Settings::default().lease + ms(2));
+    assert!(begun.elapsed() <= Settings::default().busy_patience() + ms(2));
     for _ in 0..200 {
         remote.leases().origin_took(ms(1));
     }
@@ -213,6 +238,50 @@ async fn lease_ends_with_a_read_that_fails_and_stays_with_a_block_that_is_stored
     drop(turn(&remote, &KEY, Instant::now()).await);
     sleep(ms(1)).await;
     assert_eq!(ended(), 1, "others need not wait for a read that failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_renewed_until_the_read_of_its_holder_ends() {
+    let (engine, remote) = Scripted::default().remote();
+    let renewed = || engine.renewed.load(Ordering::Relaxed);
+    let lease = Settings::default().lease;
+    for is_stored in [true, false] {
+        let Turn::Read(Some(held)) = turn(&remote, &KEY, Instant::now()).await else {
+            panic!("it is free");
+        };
+        let before = renewed();
+        sleep(10 * lease + ms(100)).await;
+        assert_eq!(renewed() - before, 30, "three times in each lease");
+        match is_stored {
+            true => remote.fill(KEY, block(), Some(held)),
+            false => drop(held),
+        }
+        sleep(10 * lease).await;
+        assert_eq!(renewed() - before, 30, "the read is over");
+    }
+    assert_eq!(engine.ended.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_another_client_has_taken_is_not_ended() {
+    for (renewals, renewed) in [
+        (vec![Renewal::Renewed, Renewal::Other, Renewal::Renewed], 9),
+        (vec![Renewal::Renewed, Renewal::Ended], 2),
+    ] {
+        let (engine, remote) = Scripted {
+            renewals,
+            ..Scripted::default()
+        }
+        .remote();
+        let Turn::Read(Some(lease)) = turn(&remote, &KEY, Instant::now()).await else {
+            panic!("it is free");
+        };
+        sleep(3 * Settings::default().lease + ms(10)).await;
+        drop(lease);
+        sleep(ms(10)).await;
+        assert_eq!(engine.renewed.load(Ordering::Relaxed), renewed);
+        assert_eq!(engine.ended.load(Ordering::Relaxed), 0, "it is another's");
+    }
 }
 
 #[tokio::test(start_paused = true)]

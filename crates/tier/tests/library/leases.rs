@@ -4,20 +4,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
 use cachewise_tier::{BlockCache, Http, NetworkOptions, Settings, Totals};
 use cachewise_units::{ByteRange, Bytes};
 
-use crate::support::http::{Act, HttpServer, Object};
+use crate::support::http::{HttpServer, Object};
 use crate::support::redis::RawRedis;
 use crate::support::server::Server;
-use crate::support::{self, WHOLE, bytes_of, forgetful};
+use crate::support::{self, bytes_of, forgetful};
 
-const BLOCK: u64 = 16 << 10;
-const BLOCKS: u64 = 48;
+pub const BLOCK: u64 = 16 << 10;
+pub const BLOCKS: u64 = 48;
+/// The lease of clients that renew it.
+pub const LEASE: Duration = Duration::from_secs(3);
 const PROCESSES: usize = 4;
 const CLIENTS: usize = 60;
 
@@ -25,7 +26,7 @@ const CLIENTS: usize = 60;
 const WORK: &str = "CACHEWISE_TEST_LEASES";
 
 /// Settings of a client.
-fn settings(engine: &str, kind: &str) -> Settings {
+pub fn settings(engine: &str, kind: &str) -> Settings {
     let patient = forgetful(Some(engine));
     let settings = Settings {
         block: Bytes(BLOCK),
@@ -49,6 +50,11 @@ fn settings(engine: &str, kind: &str) -> Settings {
         },
         "short" => Settings {
             lease: Duration::from_millis(100),
+            read_deadline: Duration::from_secs(2),
+            ..settings
+        },
+        "renewed" => Settings {
+            lease: LEASE,
             ..settings
         },
         // Waits that a busy machine does not exceed: the number of reads does not depend on its speed.
@@ -59,7 +65,7 @@ fn settings(engine: &str, kind: &str) -> Settings {
     }
 }
 
-async fn open(engine: &str, url: &str, kind: &str) -> BlockCache {
+pub async fn open(engine: &str, url: &str, kind: &str) -> BlockCache {
     let origin = Http::open(url, &NetworkOptions::default()).expect("a URL");
     BlockCache::open(settings(engine, kind), Arc::new(origin))
         .await
@@ -67,7 +73,7 @@ async fn open(engine: &str, url: &str, kind: &str) -> BlockCache {
 }
 
 /// Reads a file block by block and compares it.
-async fn read(cache: &BlockCache, name: &str) {
+pub async fn read(cache: &BlockCache, name: &str) {
     let file = cache.stat(Path::new(name)).await.expect("it is there");
     let expected = bytes_of(0, BLOCK * BLOCKS);
     for number in 0..BLOCKS {
@@ -116,7 +122,7 @@ async fn process_of_clients() {
     println!("done {leases} {waits} {in_vain}");
 }
 
-fn start(engine: &str, url: &str, name: &str, kind: &str, clients: usize) -> Child {
+pub fn start(engine: &str, url: &str, name: &str, kind: &str, clients: usize) -> Child {
     let test = std::env::current_exe().expect("this program");
     Command::new(test)
         .args(["--exact", "leases::process_of_clients", "--nocapture"])
@@ -128,7 +134,7 @@ fn start(engine: &str, url: &str, name: &str, kind: &str, clients: usize) -> Chi
 }
 
 /// Returns the rest of the first line with this word.
-fn line_with(output: &mut impl BufRead, word: &str) -> String {
+pub fn line_with(output: &mut impl BufRead, word: &str) -> String {
     loop {
         let mut line = String::new();
         let read = output.read_line(&mut line).expect("it writes text");
@@ -168,7 +174,7 @@ fn storm(engine: &str, url: &str, name: &str, kind: &str) -> [u64; 3] {
     all
 }
 
-fn server() -> Option<DevCluster> {
+pub fn server() -> Option<DevCluster> {
     support::has("redis-server", "leases").then(|| {
         DevCluster::start(&DevClusterOptions {
             nodes: 1,
@@ -179,7 +185,7 @@ fn server() -> Option<DevCluster> {
     })
 }
 
-fn reads_of(origin: &HttpServer, name: &str) -> u64 {
+pub fn reads_of(origin: &HttpServer, name: &str) -> u64 {
     let asked = origin.asked().into_iter();
     let reads = asked.filter(|asked| asked.method == "GET" && asked.target.ends_with(name));
     u64::try_from(reads.count()).expect("few")
@@ -282,58 +288,6 @@ async fn every_engine_has_leases() {
         let reads = reads_of(&origin, &name);
         assert_eq!((reads, leases), (BLOCKS, BLOCKS), "{engine}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_get_the_block_of_a_client_that_was_killed_while_it_read() {
-    let _alone = support::alone().await;
-    let Some(server) = server() else { return };
-    let object = Object::new(bytes_of(0, BLOCK * BLOCKS));
-    let is_first = AtomicBool::new(true);
-    let origin = HttpServer::start(move |asked| {
-        if asked.method == "GET" && is_first.swap(false, Ordering::AcqRel) {
-            return Act::Hang(Vec::new());
-        }
-        object.answer(asked)
-    });
-    let (engine, url) = (server.address(), origin.url("/"));
-    let mut holder = start(&engine, &url, "file", "patient", 1);
-    let mut output = BufReader::new(holder.stdout.take().expect("piped"));
-    line_with(&mut output, "ready");
-    let mut input = holder.stdin.take().expect("piped");
-    input.write_all(b"go\n").expect("it reads");
-    support::until("the holder reads", || reads_of(&origin, "file") == 1).await;
-    holder.kill().expect("it is ours");
-    holder.wait().expect("it ends");
-    let mut redis = RawRedis::connect(server.nodes()[0].address);
-    let keys = redis.keys();
-    assert!(
-        keys.len() == 1 && keys[0].starts_with(b"cw:lease:{cw:"),
-        "the lease of the dead client is left: {keys:?}"
-    );
-    // A shorter time than the 10 s of that client's lease: the readers begin in the middle of it.
-    redis.ask(&[b"PEXPIRE", &keys[0], b"3000"]);
-    let cache = open(&engine, &url, "patient").await;
-    let readers: Vec<_> = (0..20)
-        .map(|_| {
-            let (engine, url) = (engine.clone(), url.clone());
-            tokio::spawn(async move {
-                let cache = open(&engine, &url, "patient").await;
-                read(&cache, "file").await;
-                cache.table().totals
-            })
-        })
-        .collect();
-    let mut waits = 0;
-    for reader in readers {
-        let totals = reader.await.expect("no reader fails");
-        assert_eq!(totals.failed_reads, 0, "{totals:?}");
-        waits += totals.lease_waits;
-    }
-    assert!(waits >= 20, "each waited for the dead client: {waits}");
-    let file = cache.stat(Path::new("file")).await.expect("it is there");
-    let bytes = cache.get(&file, WHOLE).await.expect("it is cached");
-    assert!(bytes == bytes_of(0, BLOCK * BLOCKS));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ mod dev_cluster;
 mod directory_origin;
 mod http_origin;
 mod identity;
+mod lease_renewal;
 mod leases;
 mod local_disk;
 mod network_origin;

@@ -100,6 +100,7 @@ fn clients_with_leases_read_each_block_once_when_starts_are_spread() {
             within: Duration::from_secs(1),
             leases,
             copies: 1,
+            is_copied: false,
         })
     };
     let (with, without) = (start(true), start(false));
@@ -123,6 +124,7 @@ fn clients_with_leases_read_each_block_once_when_all_start_in_the_same_instant()
             within: Duration::ZERO,
             leases,
             copies: 1,
+            is_copied: false,
         })
     };
     let (with, without) = (start(true), start(false));

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use self::protocol::MemcachedReply;
 use super::rendezvous::Speaks;
 use super::wire::{Connection, Frame, Pool, Protocol, exchange};
-use super::{EngineSettings, RemoteError};
+use super::{EngineSettings, RemoteError, Renewal};
 use crate::block::StoredBlock;
 use crate::policy::Started;
 
@@ -94,20 +94,40 @@ impl Speaks for Memcached {
         })
     }
 
-    /// The time is in seconds, rounded up.
     fn lease<'a>(
         pool: &'a Arc<Pool<Self>>,
         name: &'a str,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
-            let seconds = time.as_millis().div_ceil(1_000).max(1);
-            let command = Bytes::from(format!("ms {name} 1 T{seconds} ME\r\n1\r\n"));
+            let (len, seconds) = (holder.len(), seconds(time));
+            let command = format!("ms {name} {len} T{seconds} ME\r\n{holder}\r\n");
+            let command = Bytes::from(command);
             match exchange(pool, || command.clone(), 0, 0, None).await? {
                 MemcachedReply::Done => Ok(true),
                 MemcachedReply::Error(why) if why.starts_with("NS") => Ok(false),
                 MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("ms is not answered by HD")),
+            }
+        })
+    }
+
+    fn renew<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        name: &'a str,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(async move {
+            let seconds = seconds(time);
+            let command = Bytes::from(format!("mg {name} v T{seconds}\r\n"));
+            match exchange(pool, || command.clone(), 0, 0, None).await? {
+                MemcachedReply::Value(value) if value == holder.as_bytes() => Ok(Renewal::Renewed),
+                MemcachedReply::Value(_) => Ok(Renewal::Other),
+                MemcachedReply::Nothing => Ok(Renewal::Ended),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
+                MemcachedReply::Done => Err(RemoteError::Garbage("mg is not answered by a value")),
             }
         })
     }
@@ -124,4 +144,9 @@ impl Speaks for Memcached {
     fn advice(_: &str) -> Option<&'static str> {
         None
     }
+}
+
+/// Returns the time of a lease in whole seconds. The clock of memcached ticks once a second, so the first one may be short.
+fn seconds(time: Duration) -> u128 {
+    time.as_millis().div_ceil(1_000) + 1
 }

@@ -18,7 +18,7 @@ use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::key_names::KeyNames;
 use crate::remote::wire::{self, Buffers, Dialer, Nodes};
-use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError, Renewal};
 use crate::{BlockKey, Error, Settings};
 
 type Pool = wire::Pool<Redis>;
@@ -460,15 +460,33 @@ impl RemoteEngine for RedisCluster {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
             let name = self.shared.names.lease(key);
             let name = name.as_bytes();
             let lease = |pool: Arc<Pool>, before| async move {
-                protocol::lease(&pool, name, before, time).await
+                protocol::lease(&pool, name, before, holder, time).await
             };
             protocol::is_taken(&self.shared.follow(node, lease).await?)
+        })
+    }
+
+    fn renew_lease<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(async move {
+            let name = self.shared.names.lease(key);
+            let name = name.as_bytes();
+            let renew = |pool: Arc<Pool>, before| async move {
+                protocol::renew(&pool, name, before, holder, time).await
+            };
+            protocol::renewal(&self.shared.follow(node, renew).await?, holder)
         })
     }
 

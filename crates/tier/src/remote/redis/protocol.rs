@@ -10,7 +10,7 @@ use super::resp::{self, RespReply};
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
-use crate::remote::{Credentials, EngineSettings, RemoteError};
+use crate::remote::{Credentials, EngineSettings, RemoteError, Renewal};
 
 /// The protocol of Redis, with the credentials of this client.
 pub(in crate::remote) struct Redis {
@@ -165,11 +165,30 @@ pub(super) async fn lease(
     pool: &Arc<Pool<Redis>>,
     name: &[u8],
     before: Before,
+    holder: &str,
     time: Duration,
 ) -> Result<RespReply, RemoteError> {
-    let milliseconds = time.as_millis().max(1).to_string();
-    let arguments: [&[u8]; 6] = [b"SET", name, b"1", b"NX", b"PX", milliseconds.as_bytes()];
+    let (holder, time) = (holder.as_bytes(), milliseconds(time));
+    let arguments: [&[u8]; 6] = [b"SET", name, holder, b"NX", b"PX", time.as_bytes()];
     short(pool, before, &arguments).await
+}
+
+/// Renews a lease, with the one command that a user of a cache may always use (Redis 6.2). The reply names the holder of
+/// before.
+pub(super) async fn renew(
+    pool: &Arc<Pool<Redis>>,
+    name: &[u8],
+    before: Before,
+    holder: &str,
+    time: Duration,
+) -> Result<RespReply, RemoteError> {
+    let (holder, time) = (holder.as_bytes(), milliseconds(time));
+    let arguments: [&[u8]; 7] = [b"SET", name, holder, b"XX", b"GET", b"PX", time.as_bytes()];
+    short(pool, before, &arguments).await
+}
+
+fn milliseconds(time: Duration) -> String {
+    time.as_millis().max(1).to_string()
 }
 
 /// Ends a lease or a block, with the one command that a user of a cache may always use.
@@ -205,6 +224,18 @@ pub(super) fn is_taken(reply: &RespReply) -> Result<bool, RemoteError> {
     }
 }
 
+/// Returns the outcome of a renewal.
+pub(super) fn renewal(reply: &RespReply, holder: &str) -> Result<Renewal, RemoteError> {
+    match reply {
+        RespReply::Value(Some(before)) if before == holder.as_bytes() => Ok(Renewal::Renewed),
+        RespReply::Value(Some(_)) => Ok(Renewal::Other),
+        RespReply::Value(None) => Ok(Renewal::Ended),
+        _ => Err(RemoteError::Garbage(
+            "SET XX GET is answered by neither a value nor nothing",
+        )),
+    }
+}
+
 /// Writes what comes before, and returns how many replies there are to it.
 fn asking(into: &mut Vec<u8>, before: Before) -> usize {
     match before {
@@ -213,5 +244,23 @@ fn asking(into: &mut Vec<u8>, before: Before) -> usize {
             resp::command(into, &[b"ASKING"], None);
             1
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewal_tells_the_lease_of_another_client() {
+        let value = |value: &'static [u8]| RespReply::Value(Some(Bytes::from_static(value)));
+        for (reply, expected) in [
+            (value(b"me"), Renewal::Renewed),
+            (value(b"another"), Renewal::Other),
+            (RespReply::Value(None), Renewal::Ended),
+        ] {
+            assert_eq!(renewal(&reply, "me").ok(), Some(expected));
+        }
+        assert!(renewal(&RespReply::Status("OK".into()), "me").is_err());
     }
 }

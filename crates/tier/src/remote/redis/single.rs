@@ -12,7 +12,7 @@ use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::rendezvous::Speaks;
 use crate::remote::wire::Pool;
-use crate::remote::{EngineSettings, RemoteError};
+use crate::remote::{EngineSettings, RemoteError, Renewal};
 
 /// How Redis nodes that do not know each other are spoken to.
 #[derive(Debug)]
@@ -57,12 +57,27 @@ impl Speaks for SingleRedis {
     fn lease<'a>(
         pool: &'a Arc<Pool<Redis>>,
         name: &'a str,
+        holder: &'a str,
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
-            match protocol::lease(pool, name.as_bytes(), Before::Nothing, time).await? {
+            match protocol::lease(pool, name.as_bytes(), Before::Nothing, holder, time).await? {
                 RespReply::Error(why) => Err(protocol::refused(why)),
                 reply => protocol::is_taken(&reply),
+            }
+        })
+    }
+
+    fn renew<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        name: &'a str,
+        holder: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
+        Box::pin(async move {
+            match protocol::renew(pool, name.as_bytes(), Before::Nothing, holder, time).await? {
+                RespReply::Error(why) => Err(protocol::refused(why)),
+                reply => protocol::renewal(&reply, holder),
             }
         })
     }

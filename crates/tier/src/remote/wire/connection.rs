@@ -92,8 +92,8 @@ impl<P: Protocol> Dialer<P> {
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,
             connect: cache.connect,
             // Requests that wait for the connection have deadlines of their own.
-            greet: cache.whole.max(cache.lease),
-            longest_patience: cache.lease,
+            greet: cache.whole.max(cache.busy_patience()),
+            longest_patience: cache.busy_patience(),
             longest: longest_reply(cache.block.0),
             buffers: Arc::clone(buffers),
             is_opened_in_place: cache.engine_key.is_some(),
