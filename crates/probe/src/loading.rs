@@ -1,6 +1,7 @@
 //! Storage and messages of libbpf, shared by all objects that it loads.
 
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
 
@@ -38,15 +39,40 @@ pub(crate) fn is_logged() -> bool {
     std::env::var_os("CACHEWISE_BPF_LOG").is_some()
 }
 
+/// Loads that libbpf is quiet for now, and how it prints otherwise.
+static QUIET: Mutex<(usize, Option<Printer>)> = Mutex::new((0, None));
+
+/// How libbpf prints: from which level on, and by what.
+type Printer = (libbpf_rs::PrintLevel, libbpf_rs::PrintCallback);
+
+/// Keeps libbpf quiet until it is dropped. Its printer is one for the process, and several probes may load at once.
+struct Quiet;
+
+impl Quiet {
+    fn start() -> Self {
+        let mut quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner);
+        if quiet.0 == 0 {
+            quiet.1 = libbpf_rs::set_print(None);
+        }
+        quiet.0 += 1;
+        Self
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let mut quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner);
+        quiet.0 -= 1;
+        if quiet.0 == 0 {
+            libbpf_rs::set_print(quiet.1.take());
+        }
+    }
+}
+
 /// Loads without libbpf's log, the verifier's with it, on stderr: for developers, who ask for it.
 pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
-    if is_logged() {
-        return load();
-    }
-    let printer = libbpf_rs::set_print(None);
-    let loaded = load();
-    libbpf_rs::set_print(printer);
-    loaded
+    let _quiet = (!is_logged()).then(Quiet::start);
+    load()
 }
 
 /// Runs a program once, and returns its result.

@@ -3,7 +3,9 @@
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use parking_lot::ReentrantMutex;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{
@@ -20,6 +22,13 @@ use crate::app::App;
 
 /// Whether the terminal must be restored. A panic and a signal may try at once: only one does it.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
+
+/// Held by the thread that writes to the terminal: a frame that is half written when another thread panics would cover the
+/// message. The thread that draws may itself panic, so it may take it twice.
+static WRITING: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// Longest wait for a frame before the terminal is restored: a terminal that does not read takes no frame.
+const FRAME: Duration = Duration::from_secs(1);
 
 /// The terminal, taken over. Restored on drop.
 #[derive(Debug)]
@@ -50,6 +59,7 @@ impl Screen {
 
     /// Takes the terminal over, also for a second time.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
+        let _writing = WRITING.lock();
         // Another program may have changed the terminal's mode meanwhile.
         disable_raw_mode()?;
         IS_OURS.store(true, Ordering::SeqCst);
@@ -76,6 +86,7 @@ impl Screen {
     }
 
     pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        let _writing = WRITING.lock();
         // After a panic in another thread the terminal shows its message.
         if IS_OURS.load(Ordering::SeqCst) {
             self.terminal.draw(|frame| app.draw(frame))?;
@@ -92,6 +103,7 @@ impl Drop for Screen {
 
 /// Restores the terminal if necessary.
 pub(crate) fn restore() {
+    let _writing = WRITING.try_lock_for(FRAME);
     if IS_OURS.swap(false, Ordering::SeqCst) {
         let mut out = io::stdout();
         // A terminal that is gone needs no restoring.
