@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -18,6 +19,7 @@ pub struct OnTerminal {
     keyboard: Box<dyn Write + Send>,
     screen: Arc<Mutex<vt100::Parser>>,
     written: Arc<Mutex<Written>>,
+    reader: JoinHandle<()>,
     _master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
@@ -50,7 +52,7 @@ impl OnTerminal {
         let written = Arc::new(Mutex::new(Written::new()));
         let mut reader = pair.master.try_clone_reader().expect("it can be read");
         let (seen, kept) = (Arc::clone(&screen), Arc::clone(&written));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 let bytes = &bytes[..read];
@@ -69,6 +71,7 @@ impl OnTerminal {
             keyboard: pair.master.take_writer().expect("it is taken once"),
             screen,
             written,
+            reader,
             _master: pair.master,
         }
     }
@@ -99,13 +102,10 @@ impl OnTerminal {
             .clone()
     }
 
-    /// Waits until nothing more comes.
-    pub fn until_still(&self) {
-        const MOMENT: Duration = Duration::from_millis(100);
-        until("it has written all", || {
-            let before = self.written().len();
-            std::thread::sleep(MOMENT);
-            (self.written().len() == before).then_some(())
+    /// Waits until all is read that it wrote: until it and all that have its terminal have ended.
+    pub fn until_read(&self) {
+        until("all that it wrote is read", || {
+            self.reader.is_finished().then_some(())
         });
     }
 

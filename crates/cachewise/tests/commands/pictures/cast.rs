@@ -51,7 +51,7 @@ pub fn cold_warm_direct(scratch: &Scratch, to: &Path) {
         shell.cwd(scratch.directory());
         let mut terminal = OnTerminal::of_size(shell, ROWS, COLUMNS);
         assert_eq!(terminal.ended(), 0, "{command}: {}", terminal.text());
-        terminal.until_still();
+        terminal.until_read();
         let mut last = Duration::ZERO;
         for (time, bytes) in terminal.written() {
             last = time;
