@@ -93,7 +93,7 @@ fn length_at(types: &[u8], start: usize) -> Option<usize> {
 pub(super) struct Name<'n, 'a> {
     blobs: &'n [Blob<'a>],
     pub(super) blob: usize,
-    /// Of its string.
+    /// Place of its string among those of its blob.
     pub(super) offset: u32,
 }
 

@@ -32,9 +32,9 @@ impl Speaks for SingleRedis {
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
         Box::pin(async move {
-            match protocol::get(pool, name.as_bytes(), Before::Nothing, expected, started).await? {
+            let reply = protocol::get(pool, name.as_bytes(), Before::Nothing, expected, started);
+            match accepted(reply.await?)? {
                 RespReply::Value(value) => Ok(value),
-                RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("GET is not answered by a value")),
             }
         })
@@ -46,9 +46,9 @@ impl Speaks for SingleRedis {
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            match protocol::set(pool, name.as_bytes(), Before::Nothing, block).await? {
+            let reply = protocol::set(pool, name.as_bytes(), Before::Nothing, block);
+            match accepted(reply.await?)? {
                 RespReply::Status(_) => Ok(()),
-                RespReply::Error(why) => Err(protocol::refused(why)),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
             }
         })
@@ -61,10 +61,8 @@ impl Speaks for SingleRedis {
         time: Duration,
     ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
-            match protocol::lease(pool, name.as_bytes(), Before::Nothing, holder, time).await? {
-                RespReply::Error(why) => Err(protocol::refused(why)),
-                reply => protocol::is_taken(&reply),
-            }
+            let reply = protocol::lease(pool, name.as_bytes(), Before::Nothing, holder, time);
+            protocol::is_taken(&accepted(reply.await?)?)
         })
     }
 
@@ -75,10 +73,8 @@ impl Speaks for SingleRedis {
         time: Duration,
     ) -> BoxFuture<'a, Result<Renewal, RemoteError>> {
         Box::pin(async move {
-            match protocol::renew(pool, name.as_bytes(), Before::Nothing, holder, time).await? {
-                RespReply::Error(why) => Err(protocol::refused(why)),
-                reply => protocol::renewal(&reply, holder),
-            }
+            let reply = protocol::renew(pool, name.as_bytes(), Before::Nothing, holder, time);
+            protocol::renewal(&accepted(reply.await?)?, holder)
         })
     }
 
@@ -87,14 +83,20 @@ impl Speaks for SingleRedis {
         name: &'a str,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            match protocol::end(pool, name.as_bytes(), Before::Nothing).await? {
-                RespReply::Error(why) => Err(protocol::refused(why)),
-                _ => Ok(()),
-            }
+            let reply = protocol::end(pool, name.as_bytes(), Before::Nothing);
+            accepted(reply.await?).map(|_| ())
         })
     }
 
     fn advice(refused: &str) -> Option<&'static str> {
         hopeless(refused)
+    }
+}
+
+/// Returns a reply that is no refusal.
+fn accepted(reply: RespReply) -> Result<RespReply, RemoteError> {
+    match reply {
+        RespReply::Error(why) => Err(protocol::refused(why)),
+        reply => Ok(reply),
     }
 }

@@ -25,7 +25,7 @@ pub use sums::sum_row;
 /// Default of `--top` for tables of directories and of the whole machine.
 const TOP: usize = 20;
 
-/// Where rows go, and which.
+/// The outputs of a list, and the rows that they get.
 pub struct Show {
     tables: Vec<Sink>,
     /// Those of other formats.
@@ -54,7 +54,7 @@ struct Stream {
     total: Row,
 }
 
-/// Which rows are shown, and how.
+/// Selection and form of the rows.
 #[derive(Debug)]
 pub struct Plan {
     /// Whether no path is a directory; `None` if that was not examined, because no table depends on it.
