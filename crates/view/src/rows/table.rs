@@ -192,9 +192,11 @@ impl Table {
         left_out
     }
 
-    /// Note on omitted columns, and how to show them.
+    /// Note on columns that are omitted from now on, and how to show them.
     fn note(&self, left_out: &[usize]) -> String {
-        match (self.layout.no_room_for(left_out), self.room) {
+        let is_new = |place: &usize| !self.left_out.contains(place);
+        let new: Vec<usize> = left_out.iter().copied().filter(is_new).collect();
+        match (self.layout.no_room_for(&new), self.room) {
             (Some(note), Some(room)) => {
                 let note = format!("{note}: --columns shows them");
                 format!("{}\n", wrapped(&note, room))
@@ -420,10 +422,16 @@ a\\x1b[31mb            1
             2,
             "under a new header: {text}"
         );
-        assert!(
-            text.contains("no room for HITS, EVICTED, BUFFERS, PAGE-CACHE: --columns"),
-            "with the columns omitted now: {text}"
-        );
+        for note in [
+            "no room for EVICTED, BUFFERS, PAGE-CACHE: --columns",
+            "no room for HITS: --columns",
+        ] {
+            assert_eq!(
+                text.matches(note).count(),
+                1,
+                "each omitted column is named once: {text}"
+            );
+        }
     }
 
     #[test]
