@@ -1,5 +1,7 @@
 //! [`Block`]: bytes with the check sum that tells whether they still are those.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
@@ -36,6 +38,7 @@ impl Eq for Block {}
 pub struct StoredBlock {
     head: Bytes,
     body: Bytes,
+    kept_for: Option<Duration>,
 }
 
 /// The bytes stored under a block's key are not that block.
@@ -62,6 +65,11 @@ impl Block {
             seed: key.seed(),
             bytes,
         }
+    }
+
+    /// Returns the same bytes as the block of another key: of a copy, or of the block of a copy.
+    pub(crate) fn of(&self, key: &BlockKey) -> Self {
+        Self::authentic(key, self.bytes.clone())
     }
 
     /// Takes a sealed block apart, and checks it: it came from a disk or a network.
@@ -118,7 +126,21 @@ impl StoredBlock {
         Self {
             head: Bytes::copy_from_slice(head),
             body,
+            kept_for: None,
         }
+    }
+
+    /// Has the engine forget the block after this time.
+    #[must_use]
+    pub(crate) fn for_time(mut self, time: Duration) -> Self {
+        self.kept_for = Some(time);
+        self
+    }
+
+    /// Returns the time after which the engine is to forget the block; `None` where it stays.
+    #[must_use]
+    pub fn kept_for(&self) -> Option<Duration> {
+        self.kept_for
     }
 
     /// Returns the bytes to store first.

@@ -178,6 +178,12 @@ pub struct Totals {
     /// Waits that ended without the block, so that the origin was read.
     #[serde(rename = "lease_waits_in_vain_total", default)]
     pub lease_waits_in_vain: u64,
+    /// Copies of blocks made in the engine, as servers were busy because many machines read the same blocks.
+    #[serde(rename = "copies_total", default)]
+    pub copies: u64,
+    /// Blocks that a copy returned.
+    #[serde(rename = "copy_hits_total", default)]
+    pub copy_hits: u64,
     /// Blocks that a node outside of the zone of this machine returned; 0 without a zone.
     #[serde(rename = "other_zone_hits_total", default)]
     pub other_zone_hits: u64,

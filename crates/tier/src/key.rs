@@ -24,6 +24,9 @@ const FORM: &str = "cachewise block 1";
 /// The same for blocks that are named by the hash of their bytes alone.
 const CONTENT: &[u8] = b"cachewise content 1";
 
+/// The same for copies of blocks.
+const COPY: &str = "cachewise copy 1";
+
 impl BlockKey {
     /// Makes the key of a block that is known by the hash of its bytes: all files, versions and machines share it.
     pub(crate) fn of_content(hash: &[u8; 32]) -> Self {
@@ -75,6 +78,12 @@ impl BlockKey {
             *to = *from;
         }
         Self(key)
+    }
+
+    /// Makes the key of a copy of this block: of no other block and no other number.
+    pub(crate) fn copy(&self, number: usize) -> Self {
+        // Lossless: no more than 64 bits.
+        Self::named(COPY, &[&self.0, &(number as u64).to_le_bytes()])
     }
 
     /// Returns its 16 bytes.
@@ -154,6 +163,14 @@ mod tests {
         ];
         let distinct: HashSet<BlockKey> = keys.into_iter().collect();
         assert_eq!(distinct.len(), keys.len(), "no two of them meet");
+    }
+
+    #[test]
+    fn each_copy_of_a_block_has_a_key_of_its_own() {
+        let blocks = [key("a", "b", 1, "1", 0), key("a", "b", 1, "1", 1)];
+        let copies = blocks.map(|block| [1, 2].map(|number| block.copy(number)));
+        let keys = blocks.into_iter().chain(copies.into_iter().flatten());
+        assert_eq!(keys.collect::<HashSet<_>>().len(), 6, "no two of them meet");
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub mod published;
 pub mod remote;
 mod runtime;
 mod seal;
+mod search;
 mod setting_value;
 mod settings;
 #[doc(hidden)]

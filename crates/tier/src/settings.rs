@@ -137,6 +137,10 @@ settings! {
         /// reads renews its lease three times within it. never disables leases: machines read the origin independently, and
         /// do not wait for busy servers
         lease: Duration = Duration::from_secs(3), "TIME|never";
+        /// Maximum number of copies of a block on the servers, from 1 to 16. While servers are busy because many machines read the
+        /// same blocks, machines make copies from the first one, for a minute, and read a random one; the same number on
+        /// all machines. 1 makes none
+        copies: usize = 1, "NUMBER";
         /// Maximum bytes in flight from each server
         in_flight: Bytes = Bytes(8 << 20), "BYTES";
         /// Maximum concurrent reads of the origin; further reads wait. Fewer are sent while its response times grow with
@@ -232,6 +236,9 @@ pub(crate) struct DiskSettings {
 /// longest read.
 const SMALL_QUEUE: u64 = 64 << 20;
 
+/// The most copies of a block.
+const MOST_COPIES: usize = 16;
+
 /// Permitted block sizes, in bytes.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
@@ -316,6 +323,8 @@ impl Settings {
             let why = "not 1 to 64 letters, digits, '.', '-' and '_'";
             require("tenant", is_name, why)?;
         }
+        let why = format!("{} is not from 1 to {MOST_COPIES}", self.copies);
+        require("copies", (1..=MOST_COPIES).contains(&self.copies), &why)?;
         let is_named = self.zone.as_ref().is_none_or(|zone| !zone.is_empty());
         require("zone", is_named, "empty: name a zone")?;
         room("in_flight", 1, self.in_flight)?;

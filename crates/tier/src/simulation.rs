@@ -6,9 +6,10 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::block::Block;
-use crate::policy::{EngineAnswer, Remote};
+use crate::counters::Count;
+use crate::policy::Remote;
 use crate::remote::RemoteEngine;
-use crate::turn::{Turn, turn};
+use crate::search::{Found, Owed, search};
 use crate::{BlockKey, Settings, Totals};
 
 /// Returns the slot of a key of Redis Cluster.
@@ -46,20 +47,15 @@ impl SimulatedClient {
     /// Reads a block that this machine does not have, as a cache does: from the engine, else in its turn from the origin,
     /// and then fills the engine.
     pub async fn read(&self, key: &BlockKey, origin: impl Future<Output = Bytes>) -> Source {
-        let begun = Instant::now();
-        let mut lease = None;
-        match self.0.get(key).await {
-            EngineAnswer::Hit(_) => return Source::Engine,
-            EngineAnswer::Miss => match turn(&self.0, key, begun).await {
-                Turn::Found(_) => return Source::Engine,
-                Turn::Read(taken) => lease = taken,
-            },
-            EngineAnswer::Corrupt | EngineAnswer::Unknown => {}
-        }
+        let owed = match search(&self.0, key, &Count::default()).await {
+            Found::Block(_) => return Source::Engine,
+            Found::Nothing(owed) => owed,
+            Found::Corrupt | Found::Unknown => Owed::default(),
+        };
         let begun = Instant::now();
         let bytes = origin.await;
         self.0.leases().origin_took(begun.elapsed());
-        self.0.fill(*key, Block::seal(key, bytes), lease);
+        owed.store(&self.0, *key, &Block::seal(key, bytes));
         Source::Origin
     }
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::BlockKey;
 use crate::block::Block;
-use crate::policy::{EngineAnswer, Lease, LeaseAnswer, Remote};
+use crate::policy::{EngineAnswer, Lease, LeaseAnswer, LeaseOf, Remote};
 
 /// A part of a lease in which no earlier one can have begun and ended, and its block been stored.
 const SHORT: u32 = 50;
@@ -14,18 +14,18 @@ const SHORT: u32 = 50;
 /// The outcome of a miss.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// This client reads the origin, under a lease if the engine gave one.
+    /// This client reads the origin or the first copy, under a lease if the engine gave one.
     Read(Option<Lease>),
-    /// Another client has read the origin.
+    /// Another client has done that.
     Found(Block),
 }
 
-/// Takes the lease of a block, or waits for the block while another client has the lease. `asked` is the time of the
+/// Takes the lease of a block or of a copy, or waits for the block while another client has the lease. `asked` is the time of the
 /// request to the engine that missed the block.
 ///
 /// The wait is bounded. A lease whose holder died ends before that, and one of the waiting clients takes it over. The node
 /// answered just now, so what it does not answer in time is taken for busy, and waited for.
-pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) -> Turn {
+pub(crate) async fn turn(remote: &Remote, of: LeaseOf, key: &BlockKey, mut asked: Instant) -> Turn {
     let leases = remote.leases();
     let Some(times) = leases.times() else {
         return Turn::Read(None);
@@ -40,6 +40,7 @@ pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) ->
             .await
         {
             LeaseAnswer::Taken(lease) => {
+                leases.takes(of);
                 if is_waiting {
                     leases.waited_well();
                 }
@@ -55,11 +56,11 @@ pub(crate) async fn turn(remote: &Remote, key: &BlockKey, mut asked: Instant) ->
             LeaseAnswer::Unknown => return Turn::Read(None),
         }
         if !is_waiting {
-            leases.waits();
+            leases.waits(of);
             is_waiting = true;
         }
         if left().is_zero() {
-            leases.waited_in_vain();
+            leases.waited_in_vain(of);
             return Turn::Read(None);
         }
         sleep(jittered(pause).min(left())).await;

@@ -111,7 +111,11 @@ pub fn run() {
             blocks.count,
             blocks.size >> 10
         );
-        for (name, lease) in [("default", usual), ("no leases", Duration::ZERO)] {
+        for (name, lease, copies) in [
+            ("default", usual, 1),
+            ("8 copies", usual, 8),
+            ("no leases", Duration::ZERO, 1),
+        ] {
             // Without leases each client brings each block: minutes.
             if lease.is_zero() && blocks.size * blocks.count > 8 << 20 {
                 continue;
@@ -121,6 +125,7 @@ pub fn run() {
                 memory: Size(4 * blocks.size),
                 engine: Some(cluster.address().parse().expect("an engine")),
                 lease,
+                copies,
                 read_deadline: Duration::from_secs(60),
                 ..Settings::default()
             };
@@ -128,10 +133,12 @@ pub fn run() {
             let per_block = reads as f64 / blocks.count as f64;
             println!(
                 "{name:<10} {per_block:8.2} reads of the origin per block, {seconds:5.1} s; {} leases, {} waits, {} in vain, \
-                 {} late answers, {} skips by breakers, {} blocks not stored",
+                 {} copies, {} reads of them, {} late answers, {} skips by breakers, {} blocks not stored",
                 sum.leases,
                 sum.lease_waits,
                 sum.lease_waits_in_vain,
+                sum.copies,
+                sum.copy_hits,
                 sum.deadline_misses,
                 sum.breaker_skips,
                 sum.dropped_fills
@@ -181,6 +188,8 @@ async fn start(name: &str, settings: &Settings, blocks: Blocks) -> (u64, f64, To
         sum.leases += totals.leases;
         sum.lease_waits += totals.lease_waits;
         sum.lease_waits_in_vain += totals.lease_waits_in_vain;
+        sum.copies += totals.copies;
+        sum.copy_hits += totals.copy_hits;
         sum.deadline_misses += totals.deadline_misses;
         sum.breaker_skips += totals.breaker_skips;
         sum.dropped_fills += totals.dropped_fills;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,10 +29,10 @@ pub struct Start {
     /// Time within which all of them start.
     pub within: Duration,
     pub leases: bool,
-    /// Copies of each block, each under a key of its own and so on another node; a client reads one of them.
+    /// [`Settings::copies`].
     pub copies: usize,
-    /// Whether the first copy is read from the origin and the others from it, else all from the origin.
-    pub is_copied: bool,
+    /// Whether the nodes have all blocks before.
+    pub is_warm: bool,
 }
 
 /// The cost of a start.
@@ -46,6 +47,8 @@ pub struct Cost {
     pub last: f64,
     /// Waits for another client that ended without the block, of all waits.
     pub in_vain: f64,
+    /// Copies made of each block.
+    pub copies_per_block: f64,
 }
 
 #[derive(Default)]
@@ -54,6 +57,7 @@ struct Tally {
     ready: Vec<f64>,
     waits: u64,
     in_vain: u64,
+    copies: u64,
 }
 
 /// Returns the key of a block; keys of all scenarios are the same.
@@ -82,7 +86,13 @@ pub fn on_paused_clock<T>(task: impl Future<Output = T>) -> T {
 pub fn simulate(start: Start) -> Cost {
     on_paused_clock(async move {
         let fleet = Fleet::new(start.nodes, Replicas::None);
-        let mut settings = Settings::default();
+        if start.is_warm {
+            fill(&fleet, BLOCKS).await;
+        }
+        let mut settings = Settings {
+            copies: start.copies,
+            ..Settings::default()
+        };
         if !start.leases {
             settings.lease = Duration::ZERO;
         }
@@ -99,8 +109,7 @@ pub fn simulate(start: Start) -> Cost {
                             let (client, tally) = (Rc::clone(&client), Rc::clone(&tally));
                             tokio::task::spawn_local(async move {
                                 for block in (reader..BLOCKS).step_by(AT_ONCE) {
-                                    let copy = number % start.copies;
-                                    read(&client, &tally, block, copy, start.is_copied).await;
+                                    read(&client, &tally, block).await;
                                 }
                             })
                         })
@@ -113,6 +122,7 @@ pub fn simulate(start: Start) -> Cost {
                     tally.ready.push(begun.elapsed().as_secs_f64());
                     tally.waits += totals.lease_waits;
                     tally.in_vain += totals.lease_waits_in_vain;
+                    tally.copies += totals.copies;
                 })
             })
             .collect();
@@ -124,29 +134,14 @@ pub fn simulate(start: Start) -> Cost {
     })
 }
 
-async fn read(
-    client: &SimulatedClient,
-    tally: &RefCell<Tally>,
-    block: usize,
-    copy: usize,
-    is_copied: bool,
-) {
-    const BYTES: Bytes = Bytes::from_static(b"the bytes of a block");
+async fn read(client: &SimulatedClient, tally: &RefCell<Tally>, block: usize) {
+    let key = key(block);
     let origin = async {
         tally.borrow_mut().origin.push(Instant::now());
         sleep(ORIGIN).await;
-        BYTES
+        bytes(&key)
     };
-    let of_copy = key(copy * BLOCKS + block);
-    if copy == 0 || !is_copied {
-        client.read(&of_copy, origin).await;
-        return;
-    }
-    let first = async {
-        client.read(&key(block), origin).await;
-        BYTES
-    };
-    client.read(&of_copy, first).await;
+    client.read(&key, origin).await;
 }
 
 impl Tally {
@@ -167,6 +162,28 @@ impl Tally {
             median: self.ready[self.ready.len() / 2],
             last: self.ready.last().copied().unwrap_or(0.0),
             in_vain: self.in_vain as f64 / self.waits.max(1) as f64,
+            copies_per_block: self.copies as f64 / BLOCKS as f64,
         }
     }
+}
+
+/// Returns the bytes of a block, which nodes take for long ones.
+pub fn bytes(key: &BlockKey) -> Bytes {
+    Bytes::copy_from_slice(key.as_bytes())
+}
+
+/// Brings all blocks to the nodes.
+pub async fn fill(fleet: &Arc<Fleet>, blocks: usize) {
+    let filler = SimulatedClient::new(
+        fleet.view(),
+        &Settings {
+            lease: Duration::ZERO,
+            ..Settings::default()
+        },
+    );
+    for number in 0..blocks {
+        let key = key(number);
+        filler.read(&key, std::future::ready(bytes(&key))).await;
+    }
+    sleep(Duration::from_secs(1)).await;
 }

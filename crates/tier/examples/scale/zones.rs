@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use cachewise_tier::Settings;
 use cachewise_tier::simulation::{SimulatedClient, Source};
-use cachewise_tier::{BlockKey, Settings};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{Fleet, Replicas, ZONES};
 use super::random::{Random, mix};
-use super::storm::{key, on_paused_clock};
+use super::storm::{bytes, fill, key, on_paused_clock};
 
 /// Time between the reads of a client, on average.
 const PACE: f64 = 0.5;
@@ -123,24 +122,4 @@ pub fn simulate(loss: Loss) -> [Part; 3] {
         sleep_until(at(END)).await;
         parts.take()
     })
-}
-
-fn bytes(key: &BlockKey) -> Bytes {
-    Bytes::copy_from_slice(key.as_bytes())
-}
-
-/// Brings all blocks to the nodes.
-async fn fill(fleet: &std::sync::Arc<Fleet>, blocks: usize) {
-    let filler = SimulatedClient::new(
-        fleet.view(),
-        &Settings {
-            lease: Duration::ZERO,
-            ..Settings::default()
-        },
-    );
-    for number in 0..blocks {
-        let key = key(number);
-        filler.read(&key, std::future::ready(bytes(&key))).await;
-    }
-    sleep(Duration::from_secs(1)).await;
 }

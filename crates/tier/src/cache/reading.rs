@@ -16,9 +16,8 @@ use crate::block_name::BlockName;
 use crate::deadline;
 use crate::local::CORRUPT;
 use crate::origin::Kind;
-use crate::policy::{EngineAnswer, Lease};
+use crate::search::{Found, Owed, search};
 use crate::settings::LONGEST_READ;
-use crate::turn::{Turn, turn};
 use crate::{BlockKey, Error};
 
 impl BlockCache {
@@ -104,7 +103,7 @@ impl BlockCache {
             // Two states may share this key, so only bytes read now are certain.
             let block = self
                 .inner
-                .fetch_from_origin(file, number, name, None)
+                .fetch_from_origin(file, number, name, Owed::default())
                 .await?;
             return Ok(block.bytes().clone());
         }
@@ -160,7 +159,9 @@ impl BlockCache {
             .map(|number| {
                 let fetch = async move {
                     let name = self.inner.name(file, number).await?;
-                    self.inner.fetch_from_origin(file, number, name, None).await
+                    self.inner
+                        .fetch_from_origin(file, number, name, Owed::default())
+                        .await
                 };
                 tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
@@ -225,38 +226,35 @@ impl CacheInner {
                 }
             }
         }
-        let mut lease = None;
+        let mut owed = Owed::default();
         if let Some(remote) = &self.remote {
-            let begun = Instant::now();
-            let mut found = remote.get(&key).await;
-            if let EngineAnswer::Miss = found {
-                match turn(remote, &key, begun.into()).await {
-                    Turn::Read(taken) => lease = taken,
-                    Turn::Found(block) => found = EngineAnswer::Hit(block),
-                }
-            }
+            let (begun, counters) = (Instant::now(), &self.counters.remote);
+            let mut found = search(remote, &key, &counters.corrupt).await;
             // A process that can write to an engine of plain blocks can also forge a checksum.
-            if let EngineAnswer::Hit(block) = &found
+            if let Found::Block(block) = &found
                 && (length(block.bytes()) != self.range(file, number).len || !name.is_of(block))
             {
-                found = EngineAnswer::Corrupt;
+                found = Found::Corrupt;
             }
-            let (counters, took) = (&self.counters.remote, begun.elapsed());
+            let took = begun.elapsed();
             match found {
-                EngineAnswer::Hit(block) => {
+                Found::Block(block) => {
                     counters.hit(block.bytes().len(), took);
                     self.local.keep(key, block.clone());
                     return Ok(block);
                 }
-                EngineAnswer::Miss => counters.miss(took),
-                EngineAnswer::Corrupt => {
+                Found::Nothing(by_this) => {
+                    counters.miss(took);
+                    owed = by_this;
+                }
+                Found::Corrupt => {
                     counters.corrupt.one();
                     counters.error(took);
                 }
-                EngineAnswer::Unknown => counters.error(took),
+                Found::Unknown => counters.error(took),
             }
         }
-        self.fetch_from_origin(file, number, name, lease).await
+        self.fetch_from_origin(file, number, name, owed).await
     }
 
     async fn fetch_from_origin(
@@ -264,7 +262,7 @@ impl CacheInner {
         file: &File,
         number: u64,
         name: BlockName,
-        lease: Option<Lease>,
+        owed: Owed,
     ) -> Result<Block, Error> {
         let key = name.key;
         let range = self.range(file, number);
@@ -312,7 +310,7 @@ impl CacheInner {
         if keep {
             self.local.keep(key, block.clone());
             if let Some(remote) = &self.remote {
-                remote.fill(key, block.clone(), lease);
+                owed.store(remote, key, &block);
             }
         }
         Ok(block)

@@ -85,7 +85,7 @@ impl BlockCache {
         }
         if let Some(remote) = self.inner.remote.as_ref().filter(|_| in_engine) {
             let mut removed = stream::iter(keys)
-                .map(|key| async move { remote.remove(&key).await })
+                .map(|key| async move { remote.remove_all(&key).await })
                 .buffer_unordered(BLOCKS_AT_ONCE);
             while let Some(is_removed) = removed.next().await {
                 forgotten.engine_blocks += u64::from(is_removed);

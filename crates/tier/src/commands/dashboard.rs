@@ -129,6 +129,8 @@ const PANELS: [Panel; 14] = [
             "leases_total",
             "lease_waits_total",
             "lease_waits_in_vain_total",
+            "copies_total",
+            "copy_hits_total",
         ],
     ),
 ];

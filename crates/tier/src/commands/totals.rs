@@ -9,7 +9,7 @@ use cachewise_view::{Sheet, SheetCell, SheetColumn};
 use serde_json::Value as Json;
 
 /// The columns of the totals. The text format shows the nonzero ones as sentences.
-pub const COLUMNS: [SheetColumn; 23] = [
+pub const COLUMNS: [SheetColumn; 25] = [
     column("reads_total", "Requested reads"),
     column("failed_reads_total", "Reads that failed"),
     column("read_bytes_total", "Bytes that reads returned"),
@@ -55,6 +55,11 @@ pub const COLUMNS: [SheetColumn; 23] = [
         "lease_waits_in_vain_total",
         "Waits for another machine that ended without the block",
     ),
+    column(
+        "copies_total",
+        "Copies of blocks made, as servers were busy with the same blocks",
+    ),
+    column("copy_hits_total", "Blocks that a copy returned"),
     column(
         "other_zone_hits_total",
         "Blocks that a node outside of the zone of this machine returned",
@@ -116,6 +121,8 @@ pub fn sheet(totals: &Totals) -> Sheet {
         number(totals.leases),
         number(totals.lease_waits),
         number(totals.lease_waits_in_vain),
+        number(totals.copies),
+        number(totals.copy_hits),
         number(totals.other_zone_hits),
         number(totals.names_shared),
         number(totals.origin_breaker_opened),

@@ -55,6 +55,15 @@ pub(crate) struct Leases {
     pub(super) in_vain: Count,
 }
 
+/// The purpose of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseOf {
+    /// A block that is read from the origin.
+    Block,
+    /// A copy that is made from the first copy.
+    Copy,
+}
+
 /// Mean and deviation of response times in seconds, weighted towards recent ones as TCP does (RFC 6298).
 #[derive(Clone, Copy, Debug)]
 struct UsualLatency {
@@ -142,9 +151,18 @@ impl Leases {
         });
     }
 
+    /// Records that this client took a lease.
+    pub(crate) fn takes(&self, of: LeaseOf) {
+        if of == LeaseOf::Block {
+            self.taken.one();
+        }
+    }
+
     /// Records that a wait began.
-    pub(crate) fn waits(&self) {
-        self.waits.one();
+    pub(crate) fn waits(&self, of: LeaseOf) {
+        if of == LeaseOf::Block {
+            self.waits.one();
+        }
         self.contend();
     }
 
@@ -154,7 +172,8 @@ impl Leases {
         self.contend();
     }
 
-    fn contend(&self) {
+    /// Records that other clients want the same blocks now.
+    pub(crate) fn contend(&self) {
         let mut contended = self
             .contended
             .lock()
@@ -171,7 +190,10 @@ impl Leases {
     }
 
     /// Records that a wait ended without the block.
-    pub(crate) fn waited_in_vain(&self) {
+    pub(crate) fn waited_in_vain(&self, of: LeaseOf) {
+        if of == LeaseOf::Copy {
+            return;
+        }
         self.in_vain.one();
         if self.in_vain_in_row.fetch_add(1, Ordering::Relaxed) + 1 >= IN_VAIN {
             self.in_vain_in_row.store(0, Ordering::Relaxed);

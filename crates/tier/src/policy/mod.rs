@@ -3,6 +3,7 @@
 mod answer;
 mod attempt;
 mod breaker;
+mod copies;
 mod hedge;
 mod held;
 mod lease;
@@ -13,5 +14,6 @@ mod started;
 mod tests;
 
 pub(crate) use held::Lease;
+pub(crate) use lease::LeaseOf;
 pub(crate) use remote::{EngineAnswer, LeaseAnswer, Remote};
 pub use started::Started;

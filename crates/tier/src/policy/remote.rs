@@ -1,11 +1,11 @@
 //! [`Remote`]: an engine behind the policy.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, select_all};
+use futures_util::future::{BoxFuture, join_all, select_all};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::answer::{Answer, AskReason};
 use super::attempt::{self, Asker, Patience};
 use super::breaker::Admission;
+use super::copies::Copies;
 use super::hedge::{Budget, HedgeTime};
 use super::held::Lease;
-use super::lease::Leases;
+use super::lease::{LeaseOf, Leases};
 use super::node::Node;
 use super::started::Started;
 use crate::block::Block;
@@ -62,6 +63,9 @@ pub(crate) struct Remote {
     block_size: u64,
     counts: Arc<Counts>,
     leases: Arc<Leases>,
+    copies: Copies,
+    /// When a node was asked first.
+    started: OnceLock<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -73,10 +77,15 @@ struct Counts {
     skipped: Count,
     fills: Count,
     dropped_fills: Count,
+    copies: Count,
+    copy_hits: Count,
 }
 
 /// Within what time a block is brought to a node, in deadlines of a whole answer.
 const FILL_DEADLINES: u32 = 5;
+
+/// For how long the engine keeps a copy: longer than a start of many machines takes.
+const COPY_LIVES: Duration = Duration::from_secs(60);
 
 /// A busy node may be silent for this many times the longest recent answer.
 const BUSY: u32 = 8;
@@ -121,6 +130,8 @@ impl Remote {
             block_size,
             counts: Arc::default(),
             leases: Arc::new(Leases::new(policy)),
+            copies: Copies::new(policy.copies),
+            started: OnceLock::new(),
         }
     }
 
@@ -251,7 +262,11 @@ impl Remote {
             let longer = took.saturating_mul(BUSY).max(times.first_contact);
             longer.min(times.lease)
         });
-        let contact = node.first_contact(times.first_contact);
+        // Long after the start, a node that this process has not asked is no busier than those that it has.
+        let started = self.started.get_or_init(Instant::now);
+        let contact = node
+            .first_contact(times.first_contact)
+            .filter(|_| started.elapsed() < times.lease);
         let patient = [
             at_least,
             busy.unwrap_or_default(),
@@ -438,7 +453,6 @@ impl Remote {
         }
         match answer {
             Some(Ok(true)) => {
-                self.leases.taken.one();
                 let lease = Lease::new(&self.asker, node.id, name, holder, (begun, time));
                 LeaseAnswer::Taken(lease)
             }
@@ -447,9 +461,30 @@ impl Remote {
         }
     }
 
+    /// Returns the copy of a block to look for before the block itself, if one is to be.
+    pub(crate) fn copy(&self, key: &BlockKey) -> Option<BlockKey> {
+        let are_busy = self.asker.hedge.busy().is_some();
+        self.copies.of(key, self.leases.times(), are_busy)
+    }
+
+    /// Records that a copy was there: others read the same blocks.
+    pub(crate) fn found_copy(&self) {
+        self.counts.copy_hits.one();
+        self.leases.contend();
+    }
+
     /// Writes a block to the engine in the background, to the node that gave the lease. The lease ends if the engine does not
     /// take the block.
     pub(crate) fn fill(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
+        self.write(LeaseOf::Block, key, block, lease);
+    }
+
+    /// Writes a copy of a block to the engine in the same way, for some time.
+    pub(crate) fn fill_copy(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
+        self.write(LeaseOf::Copy, key, block, lease);
+    }
+
+    fn write(&self, of: LeaseOf, key: BlockKey, block: Block, lease: Option<Lease>) {
         // Others wait for the block there, even if its breaker has opened here since.
         let node = match &lease {
             Some(lease) => Some(self.node(lease.node())),
@@ -465,13 +500,19 @@ impl Remote {
         let within = self.fills_within();
         tokio::spawn(async move {
             let name = asker.form.name(&key);
-            let Some(stored) = asker.form.store(&key, &block) else {
+            let Some(mut stored) = asker.form.store(&key, &block) else {
                 counts.dropped_fills.one();
                 return;
             };
+            if of == LeaseOf::Copy {
+                stored = stored.for_time(COPY_LIVES);
+            }
             match timeout(within, asker.engine.put(node.id, &name, &stored)).await {
                 Ok(Ok(())) => {
-                    counts.fills.one();
+                    match of {
+                        LeaseOf::Block => counts.fills.one(),
+                        LeaseOf::Copy => counts.copies.one(),
+                    }
                     if let Some(lease) = lease {
                         lease.keep();
                     }
@@ -493,6 +534,14 @@ impl Remote {
             }
             drop(permit);
         });
+    }
+
+    /// Removes a block and its copies. Returns whether all nodes answered.
+    pub(crate) async fn remove_all(&self, key: &BlockKey) -> bool {
+        let removed = std::iter::once(*key)
+            .chain(self.copies.all(*key))
+            .map(|key| async move { self.remove(&key).await });
+        join_all(removed).await.into_iter().all(|is_done| is_done)
     }
 
     /// Removes a block from all nodes that a reader would ask for it. Returns whether all of them answered.
@@ -557,6 +606,8 @@ impl Remote {
         totals.leases = self.leases.taken.get();
         totals.lease_waits = self.leases.waits.get();
         totals.lease_waits_in_vain = self.leases.in_vain.get();
+        totals.copies = counts.copies.get();
+        totals.copy_hits = counts.copy_hits.get();
         totals.deadline_seconds = Some(self.asker.hedge.deadline().as_secs_f64());
         totals.hedge_after_seconds = self.asker.hedge.get().map(|after| after.as_secs_f64());
     }

@@ -154,7 +154,7 @@ async fn wait_for_a_lease_that_stays_leaves_time_to_read_the_origin() {
     let (engine, remote) = held.remote();
     let times = remote.leases().times().expect("a slow origin");
     let begun = Instant::now();
-    let turn = turn(&remote, &KEY, begun).await;
+    let turn = turn(&remote, LeaseOf::Block, &KEY, begun).await;
     assert!(matches!(turn, Turn::Read(None)), "{turn:?}");
     let waited = begun.elapsed();
     assert!(
@@ -197,7 +197,7 @@ async fn block_of_another_client_is_found_soon_after_it_is_stored() {
             remote.leases().origin_took(ms(30));
         }
         let begun = Instant::now();
-        let turn = turn(&remote, &KEY, begun).await;
+        let turn = turn(&remote, LeaseOf::Block, &KEY, begun).await;
         assert!(matches!(turn, Turn::Found(_)), "{turn:?}");
         let late = begun.elapsed() - after;
         assert!(late <= ms(40), "the pause is short: {late:?}");
@@ -212,12 +212,18 @@ async fn engine_that_hangs_costs_one_wait_and_a_fast_origin_has_no_leases() {
     };
     let (engine, remote) = hanging.remote();
     let begun = Instant::now();
-    assert!(matches!(turn(&remote, &KEY, begun).await, Turn::Read(None)));
+    assert!(matches!(
+        turn(&remote, LeaseOf::Block, &KEY, begun).await,
+        Turn::Read(None)
+    ));
     assert!(begun.elapsed() <= Settings::default().busy_patience() + ms(2));
     for _ in 0..200 {
         remote.leases().origin_took(ms(1));
     }
-    assert!(matches!(turn(&remote, &KEY, begun).await, Turn::Read(None)));
+    assert!(matches!(
+        turn(&remote, LeaseOf::Block, &KEY, begun).await,
+        Turn::Read(None)
+    ));
     assert_eq!(engine.taken.load(Ordering::Relaxed), 1, "not a second time");
 }
 
@@ -225,7 +231,7 @@ async fn engine_that_hangs_costs_one_wait_and_a_fast_origin_has_no_leases() {
 async fn lease_ends_with_a_read_that_fails_and_stays_with_a_block_that_is_stored() {
     let (engine, remote) = Scripted::default().remote();
     let ended = || engine.ended.load(Ordering::Relaxed);
-    let Turn::Read(Some(lease)) = turn(&remote, &KEY, Instant::now()).await else {
+    let Turn::Read(Some(lease)) = turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await else {
         panic!("it is free");
     };
     remote.fill(KEY, block(), Some(lease));
@@ -235,7 +241,7 @@ async fn lease_ends_with_a_read_that_fails_and_stays_with_a_block_that_is_stored
         0,
         "clients that missed the block before will find it"
     );
-    drop(turn(&remote, &KEY, Instant::now()).await);
+    drop(turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await);
     sleep(ms(1)).await;
     assert_eq!(ended(), 1, "others need not wait for a read that failed");
 }
@@ -246,7 +252,8 @@ async fn lease_is_renewed_until_the_read_of_its_holder_ends() {
     let renewed = || engine.renewed.load(Ordering::Relaxed);
     let lease = Settings::default().lease;
     for is_stored in [true, false] {
-        let Turn::Read(Some(held)) = turn(&remote, &KEY, Instant::now()).await else {
+        let Turn::Read(Some(held)) = turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await
+        else {
             panic!("it is free");
         };
         let before = renewed();
@@ -273,7 +280,8 @@ async fn lease_that_another_client_has_taken_is_not_ended() {
             ..Scripted::default()
         }
         .remote();
-        let Turn::Read(Some(lease)) = turn(&remote, &KEY, Instant::now()).await else {
+        let Turn::Read(Some(lease)) = turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await
+        else {
             panic!("it is free");
         };
         sleep(3 * Settings::default().lease + ms(10)).await;
@@ -292,16 +300,17 @@ async fn engine_that_refuses_blocks_has_no_leases_for_some_time() {
     };
     let (engine, remote) = refusing.remote();
     let taken = || engine.taken.load(Ordering::Relaxed);
-    let Turn::Read(lease @ Some(_)) = turn(&remote, &KEY, Instant::now()).await else {
+    let Turn::Read(lease @ Some(_)) = turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await
+    else {
         panic!("it is free");
     };
     remote.fill(KEY, block(), lease);
     remote.finish_fills().await;
     sleep(ms(1)).await;
     assert_eq!(engine.ended.load(Ordering::Relaxed), 1, "the lease is over");
-    turn(&remote, &KEY, Instant::now()).await;
+    turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await;
     assert_eq!(taken(), 1, "none is taken at an engine that refuses blocks");
     sleep(ms(11_000)).await;
-    turn(&remote, &KEY, Instant::now()).await;
+    turn(&remote, LeaseOf::Block, &KEY, Instant::now()).await;
     assert_eq!(taken(), 2, "it is tried again");
 }

@@ -4,10 +4,12 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers as start_servers};
+use crate::http::{HttpServer, Object};
 use crate::mounted::{Mounted, bytes_of, has_fuse, origin, settle, write};
 use crate::redis::{RawRedis, Reply};
 use crate::support::*;
@@ -19,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
             "drop::forged_messages_are_refused_or_cost_reads_alone",
             forged,
         ),
+        plain("drop::copies_of_blocks_are_dropped_too", copies),
         plain(
             "drop::mounts_of_one_machine_need_no_engine",
             without_an_engine,
@@ -119,6 +122,55 @@ fn seen_at_once() {
             mount.end().expect(0, "a signal is the usual end");
         }
     }
+}
+
+/// Keys of blocks on a server.
+fn block_keys(node: SocketAddrV4) -> Vec<Vec<u8>> {
+    let mut keys = RawRedis::connect(node).keys();
+    keys.retain(|key| !key.starts_with(b"cw:lease:"));
+    keys
+}
+
+fn copies() {
+    const WHAT: &str = "a drop of copies";
+    const FILES: usize = 8;
+    if !has_fuse(WHAT) || !has_redis(WHAT) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let object = Object::new(bytes_of(0, 1_000));
+    // Leases, and so copies, need an origin with a latency.
+    let origin = HttpServer::start(move |asked| {
+        std::thread::sleep(Duration::from_millis(10));
+        object.answer(asked)
+    });
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address");
+    let node = engine.strip_prefix("redis://").expect("a node");
+    let node = node.parse().expect("an address");
+    let with = ["--engine", engine, "--copies", "16", "--deadline", "10s"];
+    let url = origin.url("/");
+    let mount = Mounted::on(scratch.directory(), Path::new(&url), &with);
+    for number in 0..FILES {
+        let read = fs::read(mount.path(&number.to_string())).expect("read");
+        assert!(read == bytes_of(0, 1_000));
+    }
+    until("the blocks and copies are there", || {
+        // The first blocks of a client are looked for in copies, but for one of 16 times.
+        (block_keys(node).len() > FILES).then_some(())
+    });
+    for number in 0..FILES {
+        let said = drops(&[], &[&mount.path(&number.to_string())]);
+        assert_eq!(said["rows"][0]["engine_blocks"], 1, "{said}");
+    }
+    // A removed block expires after a millisecond.
+    for key in block_keys(node) {
+        let Reply::Line(time) = RawRedis::connect(node).ask(&[b"PTTL", &key]) else {
+            panic!("a number");
+        };
+        assert!([":-2", ":0", ":1"].contains(&time.as_str()), "{time}");
+    }
+    mount.end().expect(0, "a signal is the usual end");
 }
 
 /// Publishes a message on the one channel that has listeners.

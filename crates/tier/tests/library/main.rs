@@ -1,6 +1,7 @@
 //! The block cache as a library: origins, tiers, nodes and their faults. One program, as each of its own takes seconds to
 //! link.
 
+mod copies;
 mod dev_cluster;
 mod directory_origin;
 mod http_origin;

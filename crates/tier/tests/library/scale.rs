@@ -100,7 +100,7 @@ fn clients_with_leases_read_each_block_once_when_starts_are_spread() {
             within: Duration::from_secs(1),
             leases,
             copies: 1,
-            is_copied: false,
+            is_warm: false,
         })
     };
     let (with, without) = (start(true), start(false));
@@ -124,7 +124,7 @@ fn clients_with_leases_read_each_block_once_when_all_start_in_the_same_instant()
             within: Duration::ZERO,
             leases,
             copies: 1,
-            is_copied: false,
+            is_warm: false,
         })
     };
     let (with, without) = (start(true), start(false));
@@ -134,15 +134,53 @@ fn clients_with_leases_read_each_block_once_when_all_start_in_the_same_instant()
 }
 
 #[test]
+fn copies_divide_the_time_of_a_start_and_cost_no_reads_of_the_origin() {
+    let start = |is_warm, copies| {
+        storm::simulate(storm::Start {
+            clients: 1_000,
+            nodes: 100,
+            within: Duration::ZERO,
+            leases: true,
+            copies,
+            is_warm,
+        })
+    };
+    for is_warm in [false, true] {
+        let (without, with) = (start(is_warm, 1), start(is_warm, 8));
+        assert!(with.median < without.median / 2.0, "{with:?} {without:?}");
+        assert!(with.reads_per_block < 1.1, "{with:?} {without:?}");
+        assert!(with.copies_per_block <= 7.0, "{with:?}");
+        assert_eq!(without.copies_per_block, 0.0);
+    }
+    // A copy costs its maker time, and no client waits for it where starts are spread.
+    let spread = |copies| {
+        storm::simulate(storm::Start {
+            clients: 200,
+            nodes: 100,
+            within: Duration::from_secs(10),
+            leases: true,
+            copies,
+            is_warm: false,
+        })
+    };
+    let (without, with) = (spread(1), spread(8));
+    assert_eq!(with.reads_per_block, 1.0, "{with:?}");
+    assert!(with.last < without.last * 1.5, "{with:?} {without:?}");
+}
+
+#[test]
 fn lost_zone_costs_the_origin_nothing_where_replicas_are_in_another() {
     let lost = |replicas| {
-        let [_, lost, _] = zones::simulate(zones::Loss {
+        let [_, mut lost, _] = zones::simulate(zones::Loss {
             clients: 30,
             nodes: 12,
             replicas,
             has_zones: false,
             settings: Settings::default,
         });
+        // Also of a lost node that a client has not asked before.
+        let p99 = lost.within(0.99);
+        assert!(p99 < 0.5, "{replicas:?}: {p99} s");
         lost.origin()
     };
     assert_eq!(lost(Replicas::OtherZone), 0.0);

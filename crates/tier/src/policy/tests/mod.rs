@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use super::{EngineAnswer, LeaseAnswer, Remote};
+use super::{EngineAnswer, LeaseAnswer, LeaseOf, Remote};
 use crate::block::Block;
 use crate::counters::{BreakerState, Totals};
 use crate::remote::RemoteEngine;
@@ -345,7 +345,7 @@ async fn node_that_answered_and_falls_silent_costs_a_whole_answer_s_deadline_whi
     let engine = Told::new(&[QUICK]);
     let remote = before(&engine, &Settings::default());
     get(&remote).await;
-    remote.leases().waits();
+    remote.leases().waits(LeaseOf::Block);
     remote.leases().waited_well();
     engine.now(0, Does::Hangs);
     assert_eq!(get(&remote).await.1, ms(100), "and not a first contact's");

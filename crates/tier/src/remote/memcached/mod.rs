@@ -78,7 +78,12 @@ impl Speaks for Memcached {
         block: &'a StoredBlock,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
-            let mut head = format!("ms {name} {}\r\n", block.total_len()).into_bytes();
+            let len = block.total_len();
+            let head = match block.kept_for() {
+                Some(time) => format!("ms {name} {len} T{}\r\n", seconds(time)),
+                None => format!("ms {name} {len}\r\n"),
+            };
+            let mut head = head.into_bytes();
             head.extend_from_slice(block.head());
             let head = Bytes::from(head);
             let command = || {
@@ -146,7 +151,7 @@ impl Speaks for Memcached {
     }
 }
 
-/// Returns the time of a lease in whole seconds. The clock of memcached ticks once a second, so the first one may be short.
+/// Returns the time of a lease or a copy in whole seconds. The clock of memcached ticks once a second, so the first one may be short.
 fn seconds(time: Duration) -> u128 {
     time.as_millis().div_ceil(1_000) + 1
 }

@@ -149,14 +149,18 @@ pub(super) async fn set(
 ) -> Result<RespReply, RemoteError> {
     let mut head = Vec::with_capacity(128);
     let replies = asking(&mut head, before);
-    resp::command(&mut head, &[b"SET", name], Some(block.total_len()));
+    let time = block.kept_for().map(milliseconds);
+    let count = if time.is_some() { 5 } else { 3 };
+    resp::begin(&mut head, count, &[b"SET", name]);
+    head.extend_from_slice(format!("${}\r\n", block.total_len()).as_bytes());
     head.extend_from_slice(block.head());
     let head = Bytes::from(head);
-    let command = || {
-        head.clone()
-            .chain(block.body().clone())
-            .chain(Bytes::from_static(b"\r\n"))
-    };
+    let mut end = b"\r\n".to_vec();
+    if let Some(time) = time {
+        resp::go_on(&mut end, &[b"PX", time.as_bytes()]);
+    }
+    let end = Bytes::from(end);
+    let command = || head.clone().chain(block.body().clone()).chain(end.clone());
     exchange(pool, command, replies, 0, None).await
 }
 

@@ -162,14 +162,24 @@ fn size(
 /// is sent from where it lies.
 pub(super) fn command(into: &mut Vec<u8>, arguments: &[&[u8]], last: Option<usize>) {
     let count = arguments.len() + usize::from(last.is_some());
+    begin(into, count, arguments);
+    if let Some(len) = last {
+        into.extend_from_slice(format!("${len}\r\n").as_bytes());
+    }
+}
+
+/// Begins a command of `count` arguments with these.
+pub(super) fn begin(into: &mut Vec<u8>, count: usize, arguments: &[&[u8]]) {
     into.extend_from_slice(format!("*{count}\r\n").as_bytes());
+    go_on(into, arguments);
+}
+
+/// Continues a command.
+pub(super) fn go_on(into: &mut Vec<u8>, arguments: &[&[u8]]) {
     for argument in arguments {
         into.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
         into.extend_from_slice(argument);
         into.extend_from_slice(b"\r\n");
-    }
-    if let Some(len) = last {
-        into.extend_from_slice(format!("${len}\r\n").as_bytes());
     }
 }
 
