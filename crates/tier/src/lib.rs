@@ -85,7 +85,7 @@ mod turn;
 mod warm;
 
 pub use block::{Block, StoredBlock};
-pub use cache::{BlockCache, File, worker_threads};
+pub use cache::{BlockCache, File, Held, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use engine_key::EngineKey;
 pub use error::{Error, ErrorKind};

@@ -1,13 +1,19 @@
 //! [`BlockCache::warm`]: whole files, to where the cache keeps blocks.
 
-use cachewise_units::ByteRange;
+use cachewise_units::{ByteRange, counted};
 use futures_util::stream::{self, StreamExt};
 
-use crate::{BlockCache, Error, File, Totals};
+use crate::{BlockCache, Error, File, Settings, Totals};
 
 /// How many bytes are read before what was read is waited for at the engine and the disk: more under way than the cache
 /// allows would be dropped.
 const STEP: u64 = 8 << 20;
+
+/// How many steps may be under way at once, of all files that are warmed.
+pub(crate) fn steps_at_once(settings: &Settings) -> usize {
+    let steps = settings.fills_in_flight.0 / STEP;
+    usize::try_from(steps).unwrap_or(usize::MAX).clamp(1, 64)
+}
 
 /// How many ranges are read at once.
 const RANGES_AT_ONCE: usize = 16;
@@ -74,6 +80,7 @@ impl BlockCache {
             return warmed;
         }
         for batch in batches {
+            let _step = self.step().await;
             let read = |range: &ByteRange| {
                 let (range, file) = (*range, &warmed.file);
                 async move {
@@ -156,20 +163,26 @@ fn never_kept(file: &File) -> Error {
     }
 }
 
-impl Totals {
+impl BlockCache {
     /// Says how many blocks did not get to where they are kept since an earlier look, a sentence for each place.
     #[must_use]
-    pub fn lost_since(&self, earlier: &Self) -> Vec<String> {
-        let engine = self.dropped_fills.saturating_sub(earlier.dropped_fills);
-        let writes = self.dropped_disk_writes;
+    pub fn lost_since(&self, earlier: &Totals) -> Vec<String> {
+        let totals = self.table().totals;
+        let engine = totals.dropped_fills.saturating_sub(earlier.dropped_fills);
+        let writes = totals.dropped_disk_writes;
         let disk = writes.saturating_sub(earlier.dropped_disk_writes);
+        let said = self.refusal().map(|said| format!(" ({said})"));
+        let whom = format!(
+            "the engine: it refused them{}, or was too slow",
+            said.unwrap_or_default()
+        );
         [
-            (engine, "the engine: it refused them, or was too slow"),
+            (engine, whom.as_str()),
             (disk, "the disk: it has no room left, or was too slow"),
         ]
         .into_iter()
         .filter(|(blocks, _)| *blocks > 0)
-        .map(|(blocks, whom)| format!("{blocks} blocks did not reach {whom}"))
+        .map(|(blocks, whom)| format!("{} did not reach {whom}", counted(blocks, "block")))
         .collect()
     }
 }

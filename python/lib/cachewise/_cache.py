@@ -68,6 +68,7 @@ class BlockCache:
         hedge: Time | None = None,
         hedge_share: float | None = None,
         lease: Time | None = None,
+        copies: int | None = None,
         in_flight: Size | None = None,
         origin_reads: int | None = None,
         origin_breaker: Time | None = None,

@@ -243,6 +243,6 @@ async fn warmed(cache: &BlockCache, paths: &[PathBuf]) -> (u64, u64, Vec<Error>,
         files,
         bytes,
         failed,
-        cache.table().totals.lost_since(&before),
+        cache.lost_since(&before),
     )
 }

@@ -3,6 +3,8 @@
 mod reading;
 mod sharing;
 
+pub use reading::Held;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::bulkhead::Bulkhead;
 use crate::counters::{Counters, Table, Tier};
@@ -21,6 +24,7 @@ use crate::origin_breaker::OriginBreaker;
 use crate::origin_limit::OriginLimit;
 use crate::policy::Remote;
 use crate::published::leaf::Leaves;
+use crate::warm::steps_at_once;
 use crate::{BlockKey, EngineKey, Error, Settings};
 
 /// Maximum wait for a file that was written a moment ago, until its timestamp distinguishes the
@@ -110,6 +114,8 @@ struct CacheInner {
     breaker: OriginBreaker,
     limit: Arc<OriginLimit>,
     counters: Counters,
+    /// One permit for each step of [`BlockCache::warm`] whose blocks may be on their way at once.
+    steps: Semaphore,
 }
 
 impl BlockCache {
@@ -139,6 +145,7 @@ impl BlockCache {
                 looks: Bulkhead::for_looks(settings.origin_reads, patience, &breaker),
                 breaker,
                 limit,
+                steps: Semaphore::new(steps_at_once(&settings)),
                 settings,
                 origin,
                 local: Box::new(local),
@@ -354,6 +361,17 @@ impl BlockCache {
             remote.finish_fills().await;
         }
         self.inner.local.written().await
+    }
+
+    /// Waits until the blocks of one more step may be on their way.
+    pub(crate) async fn step(&self) -> Option<SemaphorePermit<'_>> {
+        // Never closed.
+        self.inner.steps.acquire().await.ok()
+    }
+
+    /// Returns what the engine said when it did not take a block, the last time.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.inner.remote.as_ref()?.refusal()
     }
 
     /// Writes all queued blocks to the disk. A cache that is not closed loses its queued blocks,

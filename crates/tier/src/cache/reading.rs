@@ -16,6 +16,7 @@ use crate::block_name::BlockName;
 use crate::deadline;
 use crate::local::CORRUPT;
 use crate::origin::Kind;
+use crate::policy::{EngineAnswer, Remote};
 use crate::search::{Found, Owed, search};
 use crate::settings::LONGEST_READ;
 use crate::{BlockKey, Error};
@@ -173,6 +174,48 @@ impl BlockCache {
     }
 }
 
+impl BlockCache {
+    /// Looks for a block on the disk and in the engine, and changes neither.
+    ///
+    /// # Errors
+    /// The errors of the origin where a published version names its blocks.
+    pub async fn held(&self, file: &File, number: u64) -> Result<Held, Error> {
+        let inner = &self.inner;
+        let mut held = Held::default();
+        if file.meta.kind != Kind::File || !file.is_settled() {
+            return Ok(held);
+        }
+        let name = inner.name(file, number).await?;
+        let mut found = Vec::new();
+        if inner.local.has_disk() {
+            found.push(inner.on_disk(&name).await);
+        }
+        if let Some(remote) = &inner.remote {
+            found.push(inner.in_engine(remote, file, number, &name).await);
+        }
+        for found in found {
+            match found {
+                EngineAnswer::Hit(block) => held.copies.push(block.bytes().clone()),
+                EngineAnswer::Miss => {}
+                EngineAnswer::Corrupt => held.damaged += 1,
+                EngineAnswer::Unknown => held.unknown += 1,
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// Copies of a block on the disk and in the engine.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// The bytes of each whole copy.
+    pub copies: Vec<Bytes>,
+    /// Copies that are damaged or forged.
+    pub damaged: u64,
+    /// Places that did not answer in time.
+    pub unknown: u64,
+}
+
 impl CacheInner {
     /// Returns the name of a block: of the hash of its bytes, where the origin knows that.
     async fn name(&self, file: &File, number: u64) -> Result<BlockName, Error> {
@@ -204,35 +247,17 @@ impl CacheInner {
         {
             return Ok(block);
         }
-        if self.local.has_disk() {
-            let begun = Instant::now();
-            let found = self.local.disk(&key).await;
-            let (counters, took) = (&self.counters.disk, begun.elapsed());
-            match found {
-                Ok(Some(block)) if name.is_of(&block) => {
-                    counters.hit(block.bytes().len(), took);
-                    return Ok(block);
-                }
-                Ok(Some(_)) => {
-                    counters.corrupt.one();
-                    counters.error(took);
-                }
-                Ok(None) => counters.miss(took),
-                Err(why) => {
-                    if why == CORRUPT {
-                        counters.corrupt.one();
-                    }
-                    counters.error(took);
-                }
-            }
+        if self.local.has_disk()
+            && let EngineAnswer::Hit(block) = self.on_disk(&name).await
+        {
+            return Ok(block);
         }
         let mut owed = Owed::default();
         if let Some(remote) = &self.remote {
             let (begun, counters) = (Instant::now(), &self.counters.remote);
             let mut found = search(remote, &key, &counters.corrupt).await;
-            // A process that can write to an engine of plain blocks can also forge a checksum.
             if let Found::Block(block) = &found
-                && (length(block.bytes()) != self.range(file, number).len || !name.is_of(block))
+                && !self.is_whole(file, number, &name, block)
             {
                 found = Found::Corrupt;
             }
@@ -255,6 +280,66 @@ impl CacheInner {
             }
         }
         self.fetch_from_origin(file, number, name, owed).await
+    }
+
+    /// Looks for a block on the disk.
+    async fn on_disk(&self, name: &BlockName) -> EngineAnswer {
+        let begun = Instant::now();
+        let found = self.local.disk(&name.key).await;
+        let (counters, took) = (&self.counters.disk, begun.elapsed());
+        match found {
+            Ok(Some(block)) if name.is_of(&block) => {
+                counters.hit(block.bytes().len(), took);
+                EngineAnswer::Hit(block)
+            }
+            Ok(None) => {
+                counters.miss(took);
+                EngineAnswer::Miss
+            }
+            Err(why) if why != CORRUPT => {
+                counters.error(took);
+                EngineAnswer::Unknown
+            }
+            Ok(Some(_)) | Err(_) => {
+                counters.corrupt.one();
+                counters.error(took);
+                EngineAnswer::Corrupt
+            }
+        }
+    }
+
+    /// Looks for a block in the engine, and for nothing else.
+    async fn in_engine(
+        &self,
+        remote: &Remote,
+        file: &File,
+        number: u64,
+        name: &BlockName,
+    ) -> EngineAnswer {
+        let begun = Instant::now();
+        let mut found = remote.get(&name.key).await;
+        if let EngineAnswer::Hit(block) = &found
+            && !self.is_whole(file, number, name, block)
+        {
+            found = EngineAnswer::Corrupt;
+        }
+        let (counters, took) = (&self.counters.remote, begun.elapsed());
+        match &found {
+            EngineAnswer::Hit(block) => counters.hit(block.bytes().len(), took),
+            EngineAnswer::Miss => counters.miss(took),
+            EngineAnswer::Corrupt => {
+                counters.corrupt.one();
+                counters.error(took);
+            }
+            EngineAnswer::Unknown => counters.error(took),
+        }
+        found
+    }
+
+    /// Says whether a block of the engine is the one of this name. A process that can write to an engine of plain blocks can
+    /// also forge a checksum.
+    fn is_whole(&self, file: &File, number: u64, name: &BlockName, block: &Block) -> bool {
+        length(block.bytes()) == self.range(file, number).len && name.is_of(block)
     }
 
     async fn fetch_from_origin(

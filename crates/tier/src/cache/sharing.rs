@@ -18,7 +18,7 @@ use crate::{BlockKey, Error};
 pub(crate) struct Forgotten {
     /// In memory and on the disk.
     pub blocks: u64,
-    /// In the engine, of those that it may have had.
+    /// In the engine.
     pub engine_blocks: u64,
     /// Blocks that the engine did not remove in time.
     pub engine_failed: u64,
@@ -87,9 +87,9 @@ impl BlockCache {
             let mut removed = stream::iter(keys)
                 .map(|key| async move { remote.remove_all(&key).await })
                 .buffer_unordered(BLOCKS_AT_ONCE);
-            while let Some(is_removed) = removed.next().await {
-                forgotten.engine_blocks += u64::from(is_removed);
-                forgotten.engine_failed += u64::from(!is_removed);
+            while let Some(removed) = removed.next().await {
+                forgotten.engine_blocks += u64::from(removed == Some(true));
+                forgotten.engine_failed += u64::from(removed.is_none());
             }
         }
         forgotten

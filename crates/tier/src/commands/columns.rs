@@ -3,7 +3,7 @@
 use cachewise_view::SheetColumn;
 
 /// `put`, `warm` and `verify`: a row is a file.
-pub const FILES: [SheetColumn; 6] = [
+pub const FILES: [SheetColumn; 7] = [
     SheetColumn::new("path", "PATH", false, "File, relative to the origin"),
     SheetColumn::new("size_bytes", "SIZE", true, "Size of the file"),
     SheetColumn::new("blocks", "BLOCKS", true, "Number of blocks of the file"),
@@ -11,13 +11,19 @@ pub const FILES: [SheetColumn; 6] = [
         "failed_blocks",
         "FAILED",
         true,
-        "Blocks that could not be read or stored",
+        "Blocks that could not be read; those that were not stored are in fills and dropped_fills of the totals",
     ),
     SheetColumn::new(
         "different_blocks",
         "DIFFERENT",
         true,
-        "Blocks whose bytes in the cache and at the origin differ; only verify compares",
+        "Blocks in the cache that are damaged, or whose bytes differ from the origin's; only verify compares",
+    ),
+    SheetColumn::new(
+        "missing_blocks",
+        "MISSING",
+        true,
+        "Blocks that the cache does not have; only verify looks",
     ),
     SheetColumn::new("elapsed_seconds", "SECONDS", true, "Time for the file"),
 ];

@@ -10,7 +10,7 @@ use cachewise_model::{Datum, Missing, Reason};
 use cachewise_tier::{
     BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom, Warmed,
 };
-use cachewise_units::{ByteRange, Bytes};
+use cachewise_units::{ByteRange, Bytes, counted};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumns};
 use futures_util::stream::StreamExt;
 use serde_json::Map;
@@ -51,6 +51,7 @@ struct Outcome {
     blocks: u64,
     failed: u64,
     different: u64,
+    missing: u64,
     why: Option<Error>,
     /// The other files would fare no better.
     is_last: bool,
@@ -66,6 +67,17 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
     if act == Act::Put && wanted.cache.engine.is_none() {
         bail!("put writes blocks to an engine, and none is configured: add --engine URL");
     }
+    if wanted.cache.engine.is_none() && wanted.cache.disk.is_none() {
+        match act {
+            Act::Verify => bail!(
+                "verify compares what is on a disk or on servers, and none is configured: add --disk DIRECTORY or --engine URL"
+            ),
+            Act::Warm => tell(
+                "warning: neither --disk nor --engine: the blocks are gone when this command ends",
+            ),
+            Act::Put => {}
+        }
+    }
     let interrupt = Interrupt::catch()?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     let runtime = cache::runtime(&wanted.cache)?;
@@ -73,12 +85,15 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
     let mut failures = Failures::default();
     let mut sheet = Sheet::new(&FILES);
     let mut is_different = false;
+    let (mut blocks, mut missing) = (0, 0);
     let mut take = |done: Result<(File, Outcome, Instant), Error>| match done {
         Ok((file, outcome, began)) => {
             if let Some(why) = &outcome.why {
                 failures.add(&why.to_string(), tell);
             }
             is_different |= outcome.different > 0;
+            blocks += outcome.blocks;
+            missing += outcome.missing;
             sheet.rows.push(row(&file, &outcome, act, began));
             outcome.is_last
         }
@@ -129,9 +144,15 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
     }
     let table = cache.table();
     if act != Act::Verify {
-        for lost in table.totals.lost_since(&Totals::default()) {
+        for lost in cache.lost_since(&Totals::default()) {
             failures.add(&lost, tell);
         }
+    }
+    if missing > 0 {
+        tell(&format!(
+            "note: the cache does not have {missing} of {}",
+            counted(blocks, "block")
+        ));
     }
     write(sinks, &sheet, arguments.columns.as_ref(), &table)?;
     let failed = failures.end(tell);
@@ -208,6 +229,7 @@ fn outcome_of(warmed: Warmed, began: Instant) -> (File, Outcome, Instant) {
         blocks: warmed.blocks,
         failed: warmed.failed_blocks,
         different: 0,
+        missing: 0,
         is_last: warmed.is_disk_stuck(),
         why: warmed.why,
     };
@@ -222,28 +244,43 @@ async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outco
         blocks: size.div_ceil(block),
         ..Outcome::default()
     };
-    let mut start = 0;
-    while start < size {
+    for number in 0..outcome.blocks {
+        let start = number.saturating_mul(block);
         let len = block.min(size - start);
-        match differs(cache, origin, file, ByteRange { start, len }).await {
-            Ok(differs) => outcome.different += u64::from(differs),
+        let range = ByteRange { start, len };
+        match state_of(cache, origin, file, number, range).await {
+            Ok(State::Same) => {}
+            Ok(State::Different) => outcome.different += 1,
+            Ok(State::Missing) => outcome.missing += 1,
+            Ok(State::Unknown) => outcome.failed += 1,
             Err(error) => {
                 outcome.failed += 1;
                 outcome.why.get_or_insert(error);
             }
         }
-        start = start.saturating_add(block);
     }
     outcome
 }
 
-async fn differs(
+/// A block of the cache beside the origin's.
+enum State {
+    Same,
+    /// Other bytes, or damaged.
+    Different,
+    Missing,
+    /// A server or the disk did not answer.
+    Unknown,
+}
+
+/// Compares all copies of a block with the origin.
+async fn state_of(
     cache: &BlockCache,
     origin: &dyn Origin,
     file: &File,
+    number: u64,
     range: ByteRange,
-) -> Result<bool, Error> {
-    let given = cache.get(file, range).await?;
+) -> Result<State, Error> {
+    let held = cache.held(file, number).await?;
     let within = cache.settings().read_deadline;
     let read = origin.read(file.path(), file.meta(), range);
     let true_bytes = timeout(within, read).await.map_err(|_| Error::Deadline {
@@ -251,7 +288,13 @@ async fn differs(
         after: within,
         waiting_for: "the origin",
     })??;
-    Ok(given != true_bytes)
+    let differs = held.copies.iter().any(|copy| *copy != true_bytes);
+    Ok(match held {
+        _ if differs || held.damaged > 0 => State::Different,
+        _ if held.unknown > 0 => State::Unknown,
+        _ if held.copies.is_empty() => State::Missing,
+        _ => State::Same,
+    })
 }
 
 fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCell> {
@@ -264,6 +307,10 @@ fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCel
         number(outcome.failed),
         match act {
             Act::Verify => number(outcome.different),
+            _ => SheetCell::missing(NOT_COMPARED),
+        },
+        match act {
+            Act::Verify => number(outcome.missing),
             _ => SheetCell::missing(NOT_COMPARED),
         },
         SheetCell::of(&Datum::Seconds(elapsed)),

@@ -1,13 +1,14 @@
 //! [`Remote`]: an engine behind the policy.
 
+use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all, select_all};
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::{Answer, AskReason};
@@ -60,6 +61,9 @@ pub(crate) struct Remote {
     /// One permit for each block that may be under way to the engine.
     fills: Arc<Semaphore>,
     fills_at_once: usize,
+    /// Closed when all blocks have arrived, or are dropped, that were brought since it was made.
+    under_way: Mutex<UnderWay>,
+    refusal: Arc<Mutex<Option<String>>>,
     block_size: u64,
     counts: Arc<Counts>,
     leases: Arc<Leases>,
@@ -67,6 +71,9 @@ pub(crate) struct Remote {
     /// When a node was asked first.
     started: OnceLock<Instant>,
 }
+
+/// Each block on its way has a sender.
+type UnderWay = (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -127,6 +134,8 @@ impl Remote {
             budget: Budget::new(policy),
             fills: Arc::new(Semaphore::new(fills_at_once)),
             fills_at_once,
+            under_way: Mutex::new(mpsc::channel(1)),
+            refusal: Arc::default(),
             block_size,
             counts: Arc::default(),
             leases: Arc::new(Leases::new(policy)),
@@ -496,8 +505,9 @@ impl Remote {
             return;
         };
         let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
-        let leases = Arc::clone(&self.leases);
+        let (leases, refusal) = (Arc::clone(&self.leases), Arc::clone(&self.refusal));
         let within = self.fills_within();
+        let under_way = self.under_way();
         tokio::spawn(async move {
             let name = asker.form.name(&key);
             let Some(mut stored) = asker.form.store(&key, &block) else {
@@ -521,6 +531,8 @@ impl Remote {
                     counts.dropped_fills.one();
                     if matches!(why, RemoteError::Refused(_)) {
                         leases.turn_off();
+                        let said = format!("{}: {why}", asker.engine.name(node.id));
+                        *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
                     }
                 }
                 Err(_) => {
@@ -532,33 +544,54 @@ impl Remote {
                     }
                 }
             }
-            drop(permit);
+            drop((permit, under_way));
         });
     }
 
-    /// Removes a block and its copies. Returns whether all nodes answered.
-    pub(crate) async fn remove_all(&self, key: &BlockKey) -> bool {
+    /// Returns what makes [`Self::finish_fills`] wait as long as it is there.
+    fn under_way(&self) -> mpsc::Sender<Infallible> {
+        let under_way = self.under_way.lock();
+        under_way.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Returns what a node said when it did not take a block, the last time.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let refusal = self.refusal.lock();
+        refusal.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Removes a block and its copies. Returns whether one of them was there; `None` where not all nodes answered.
+    pub(crate) async fn remove_all(&self, key: &BlockKey) -> Option<bool> {
         let removed = std::iter::once(*key)
             .chain(self.copies.all(*key))
             .map(|key| async move { self.remove(&key).await });
-        join_all(removed).await.into_iter().all(|is_done| is_done)
+        let removed = join_all(removed).await;
+        removed
+            .into_iter()
+            .try_fold(false, |any, was| Some(any | was?))
     }
 
-    /// Removes a block from all nodes that a reader would ask for it. Returns whether all of them answered.
-    pub(crate) async fn remove(&self, key: &BlockKey) -> bool {
+    /// Removes a block from all nodes that a reader would ask for it, and its lease: who reads it next is not to wait for a
+    /// reader of before. Returns whether it was there; `None` where not all nodes answered.
+    pub(crate) async fn remove(&self, key: &BlockKey) -> Option<bool> {
         let name = self.asker.form.name(key);
         let takes_over = self.asker.engine.second_takes_over();
         let within = self.fills_within();
-        let mut is_done = true;
+        let (mut was_there, mut is_done) = (false, true);
         // Replicas of a cluster follow their master.
         for node in self
             .candidates(key)
             .take(if takes_over { usize::MAX } else { 1 })
         {
-            let removed = timeout(within, self.asker.engine.remove(node.id, &name)).await;
-            is_done &= matches!(removed, Ok(Ok(())));
+            let engine = &self.asker.engine;
+            match timeout(within, engine.remove(node.id, &name)).await {
+                Ok(Ok(was)) => was_there |= was,
+                Ok(Err(_)) | Err(_) => is_done = false,
+            }
+            // If that fails, it ends by itself.
+            let _ = timeout(within, engine.end_lease(node.id, &name)).await;
         }
-        is_done
+        is_done.then_some(was_there)
     }
 
     /// Within what time a block is at its node, or dropped.
@@ -570,9 +603,16 @@ impl Remote {
 
     /// Waits until each block that is on its way to the engine is there, or counted as dropped.
     pub(crate) async fn finish_fills(&self) {
-        let all = u32::try_from(self.fills_at_once).unwrap_or(u32::MAX);
+        // Not by taking all permits: blocks that others bring meanwhile would find none.
+        let (mut before, _after) = {
+            let under_way = self.under_way.lock();
+            let mut under_way = under_way.unwrap_or_else(PoisonError::into_inner);
+            let (_, before) = std::mem::replace(&mut *under_way, mpsc::channel(1));
+            // Later callers wait for these blocks too.
+            (before, under_way.0.clone())
+        };
         let within = self.fills_within().saturating_add(FINISHES_WITHIN);
-        if timeout(within, self.fills.acquire_many(all)).await.is_err() {
+        if timeout(within, before.recv()).await.is_err() {
             // A machine that is too busy to end what has run out of time. Counted twice, at worst;
             // never as if they were there.
             let left = self

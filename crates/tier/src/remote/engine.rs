@@ -115,12 +115,12 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
-    /// Removes a block from a node. Dropping the future ends the request and its connection.
+    /// Removes a block from a node; returns whether it was there. Dropping the future ends the request and its connection.
     fn remove<'a>(
         &'a self,
         _node: NodeId,
         _key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         let why = "this engine removes no blocks".to_owned();
         Box::pin(std::future::ready(Err(RemoteError::Refused(why))))
     }

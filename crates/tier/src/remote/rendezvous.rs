@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use twox_hash::XxHash3_64;
 
 use super::key_names::KeyNames;
-use super::wire::{Buffers, Dialer, Nodes, Pool, Protocol};
+use super::wire::{Buffers, Connection, Dialer, Nodes, Pool, Protocol};
 use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError, Renewal};
 use crate::block::StoredBlock;
 use crate::policy::Started;
@@ -28,6 +28,13 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
 
     /// Makes it, with what it takes to get in.
     fn protocol(settings: &EngineSettings) -> Self::Protocol;
+
+    /// Says why a node that answers can never be one of independent nodes.
+    fn misfit<'a>(
+        _connection: &'a mut Connection<Self::Protocol>,
+    ) -> BoxFuture<'a, Option<&'static str>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Asks a node for a value.
     fn get<'a>(
@@ -64,7 +71,7 @@ pub(super) trait Speaks: Send + Sync + Sized + 'static {
     fn end<'a>(
         pool: &'a Arc<Pool<Self::Protocol>>,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+    ) -> BoxFuture<'a, Result<bool, RemoteError>>;
 
     /// Returns what to do about a refusal after which waiting does not help.
     fn advice(refused: &str) -> Option<&'static str>;
@@ -98,14 +105,23 @@ impl<S: Speaks> Rendezvous<S> {
         )?);
         let nodes = Nodes::new(Arc::clone(&dialer));
         let mut warnings = Vec::new();
-        let dials = settings
-            .nodes
-            .iter()
-            .map(|address| timeout(OPENS_WITHIN, dialer.dial(address)));
+        let dials = settings.nodes.iter().map(|address| {
+            let answer = async {
+                let mut connection = dialer.dial(address).await?;
+                Ok(S::misfit(&mut connection).await)
+            };
+            timeout(OPENS_WITHIN, answer)
+        });
         let answers = futures_util::future::join_all(dials).await;
         for (address, answer) in settings.nodes.iter().zip(answers) {
             let why = match answer {
-                Ok(Ok(_)) => continue,
+                Ok(Ok(None)) => continue,
+                Ok(Ok(Some(advice))) => {
+                    return Err(Error::Engine {
+                        engine: settings.to_string(),
+                        why: format!("{address}: {advice}"),
+                    });
+                }
                 Ok(Err(why)) => why,
                 Err(_) => RemoteError::Deadline,
             };
@@ -219,14 +235,17 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         node: NodeId,
         key: &'a BlockKey,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
-        Box::pin(async move { S::end(&self.pool(node)?, &self.names.lease(key)).await })
+        Box::pin(async move {
+            let ended = S::end(&self.pool(node)?, &self.names.lease(key)).await;
+            ended.map(drop)
+        })
     }
 
     fn remove<'a>(
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move { S::end(&self.pool(node)?, &self.names.block(key)).await })
     }
 

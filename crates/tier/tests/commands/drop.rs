@@ -163,13 +163,15 @@ fn copies() {
         let said = drops(&[], &[&mount.path(&number.to_string())]);
         assert_eq!(said["rows"][0]["engine_blocks"], 1, "{said}");
     }
-    // A removed block expires after a millisecond.
-    for key in block_keys(node) {
+    // Removed blocks and leases expire after a millisecond.
+    for key in RawRedis::connect(node).keys() {
         let Reply::Line(time) = RawRedis::connect(node).ask(&[b"PTTL", &key]) else {
             panic!("a number");
         };
         assert!([":-2", ":0", ":1"].contains(&time.as_str()), "{time}");
     }
+    let again = drops(&[], &[&mount.path("0")]);
+    assert_eq!(again["rows"][0]["engine_blocks"], 0, "it is gone: {again}");
     mount.end().expect(0, "a signal is the usual end");
 }
 

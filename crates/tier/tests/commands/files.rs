@@ -454,17 +454,35 @@ fn poisoned() {
         "3",
         "all of them: {said:?}"
     );
-    let ended = tier("verify", &with, &origin, &[]).expect(0, "what is wrong is a miss");
+    let got = tier("get", &["--engine", &engine], &origin, &["f/0"]).expect(0, "a miss");
+    assert!(got.out == bytes_of(0, 300_000), "the origin's bytes");
+    let client = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("redis-cli");
+        let command = command.args(["-h", host, "-p", port]).args(arguments);
+        let said = command.output().expect("redis-cli comes with the server");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    until("the right blocks are there again", || {
+        let ended = tier("verify", &with, &origin, &[]);
+        (ended.code() == 0).then_some(())
+    });
+    client(&["EVAL", script, "0"]);
+    let digest = client(&["DEBUG", "DIGEST"]);
+    for _ in 0..2 {
+        let ended = tier("verify", &with, &origin, &[]).expect(1, "damaged blocks");
+        let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(verified["files"][0]["different_blocks"], 3, "{verified}");
+        let corrupt = number_of(&verified, "remote", "corrupt_total");
+        assert_eq!(corrupt, 3, "and counted: {verified}");
+    }
+    assert_eq!(client(&["DEBUG", "DIGEST"]), digest, "it changed nothing");
+    client(&["FLUSHALL"]);
+    let ended = tier("verify", &with, &origin, &[]).expect(0, "nothing is wrong");
+    let ended = ended.says("does not have 3 of 3 blocks", "and nothing there");
     let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
-    assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
-    assert_eq!(
-        number_of(&verified, "remote", "corrupt_total"),
-        3,
-        "and counted: {verified}"
-    );
-    assert_eq!(
-        number_of(&verified, "origin", "hits_total"),
-        3,
-        "{verified}"
-    );
+    assert_eq!(verified["files"][0]["missing_blocks"], 3, "{verified}");
+    assert_eq!(client(&["DBSIZE"]), "0", "it stored nothing");
+    tier("verify", &[], &origin, &[])
+        .expect(2, "there is no cache")
+        .says("add --disk DIRECTORY or --engine URL", "what to do");
 }

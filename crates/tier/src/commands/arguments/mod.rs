@@ -53,7 +53,7 @@ pub enum Command {
     Warm(Warm),
     /// Show the requests of a mount, and the hits and latencies of each tier and server.
     Stat(TierStat),
-    /// Compare files in the cache with the origin, byte by byte.
+    /// Compare blocks on the disk and in the engine with the origin, byte by byte, and store nothing.
     Verify(OnFiles),
     /// Forget names and blocks of a path of a mount, on all machines.
     Drop(Drop),

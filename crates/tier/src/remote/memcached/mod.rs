@@ -137,12 +137,18 @@ impl Speaks for Memcached {
         })
     }
 
-    fn end<'a>(pool: &'a Arc<Pool<Self>>, name: &'a str) -> BoxFuture<'a, Result<(), RemoteError>> {
+    fn end<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
             let command = Bytes::from(format!("md {name}\r\n"));
-            exchange(pool, || command.clone(), 0, 0, None)
-                .await
-                .map(drop)
+            match exchange(pool, || command.clone(), 0, 0, None).await? {
+                MemcachedReply::Done => Ok(true),
+                MemcachedReply::Error(why) if why.starts_with("NF") => Ok(false),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("md is not answered by HD")),
+            }
         })
     }
 

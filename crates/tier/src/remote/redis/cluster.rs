@@ -508,13 +508,13 @@ impl RemoteEngine for RedisCluster {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
             let name = self.shared.names.block(key);
             let name = name.as_bytes();
             let end =
                 |pool: Arc<Pool>, before| async move { protocol::end(&pool, name, before).await };
-            self.shared.follow(node, end).await.map(drop)
+            protocol::was_there(&self.shared.follow(node, end).await?)
         })
     }
 

@@ -125,6 +125,15 @@ pub(super) async fn ask(
     connection.reply(None).await
 }
 
+/// Says whether the reply to CLUSTER INFO is of a node that does not have all slots.
+pub(super) fn is_of_many(info: &[u8]) -> bool {
+    let info = String::from_utf8_lossy(info);
+    let size = info
+        .lines()
+        .find_map(|line| line.strip_prefix("cluster_size:"));
+    size.is_some_and(|size| size.trim().parse::<u32>().is_ok_and(|size| size > 1))
+}
+
 /// Asks a node for a value. `expected` is how long it will be.
 pub(super) async fn get(
     pool: &Arc<Pool<Redis>>,
@@ -219,12 +228,24 @@ async fn short(
 
 /// Returns whether a lease was taken.
 pub(super) fn is_taken(reply: &RespReply) -> Result<bool, RemoteError> {
+    was_set(reply).ok_or(RemoteError::Garbage(
+        "SET NX is answered by neither OK nor nothing",
+    ))
+}
+
+/// Returns whether a key that was ended was there.
+pub(super) fn was_there(reply: &RespReply) -> Result<bool, RemoteError> {
+    was_set(reply).ok_or(RemoteError::Garbage(
+        "SET XX is answered by neither OK nor nothing",
+    ))
+}
+
+/// Returns whether the condition of a SET was met.
+fn was_set(reply: &RespReply) -> Option<bool> {
     match reply {
-        RespReply::Status(_) => Ok(true),
-        RespReply::Value(None) => Ok(false),
-        _ => Err(RemoteError::Garbage(
-            "SET NX is answered by neither OK nor nothing",
-        )),
+        RespReply::Status(_) => Some(true),
+        RespReply::Value(None) => Some(false),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::resp::RespReply;
 use crate::block::StoredBlock;
 use crate::policy::Started;
 use crate::remote::rendezvous::Speaks;
-use crate::remote::wire::Pool;
+use crate::remote::wire::{Connection, Pool};
 use crate::remote::{EngineSettings, RemoteError, Renewal};
 
 /// How Redis nodes that do not know each other are spoken to.
@@ -23,6 +23,18 @@ impl Speaks for SingleRedis {
 
     fn protocol(settings: &EngineSettings) -> Redis {
         Redis::new(settings, false)
+    }
+
+    fn misfit<'a>(connection: &'a mut Connection<Redis>) -> BoxFuture<'a, Option<&'static str>> {
+        Box::pin(async move {
+            // A node without a cluster answers with an error, and so does one where this user may not ask.
+            match protocol::ask(connection, &[b"CLUSTER", b"INFO"]).await {
+                Ok(RespReply::Value(Some(info))) if protocol::is_of_many(&info) => Some(
+                    "it is a node of a cluster, and has a part of the blocks alone: name it as redis-cluster://HOST:PORT,...",
+                ),
+                _ => None,
+            }
+        })
     }
 
     fn get<'a>(
@@ -81,10 +93,10 @@ impl Speaks for SingleRedis {
     fn end<'a>(
         pool: &'a Arc<Pool<Redis>>,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+    ) -> BoxFuture<'a, Result<bool, RemoteError>> {
         Box::pin(async move {
             let reply = protocol::end(pool, name.as_bytes(), Before::Nothing);
-            accepted(reply.await?).map(|_| ())
+            protocol::was_there(&accepted(reply.await?)?)
         })
     }
 

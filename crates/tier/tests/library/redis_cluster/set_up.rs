@@ -20,6 +20,33 @@ fn with_password(engine: &str, user: Option<&str>, password: &str) -> cachewise_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_of_a_cluster_is_refused_as_a_single_node() {
+    let _alone = support::alone().await;
+    if !support::has("redis-server", "a node of a cluster") {
+        return;
+    }
+    let files = Files::new(1, BLOCK);
+    for (nodes, is_refused) in [(2, true), (1, false)] {
+        let cluster = support::cluster(nodes, 0);
+        let settings = forgetful(Some(&format!("redis://{}", cluster.nodes()[0].address)));
+        match BlockCache::open(settings.clone(), files.origin()).await {
+            Err(error) => {
+                let said = error.to_string();
+                assert!(
+                    is_refused && said.contains("name it as redis-cluster://HOST:PORT"),
+                    "{said}"
+                );
+            }
+            // It has all slots.
+            Ok(_) => {
+                assert!(!is_refused, "it has half of the slots");
+                assert_eq!(support::read_all(&files, settings).await.totals.fills, 1);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_said_and_never_shown() {
     let _alone = support::alone().await;
     if !support::has("redis-server", "a cluster with passwords") {
