@@ -38,7 +38,11 @@ impl WalkedFile<'_> {
     /// Returns its path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.directory.join(self.name)
+        let mut path =
+            PathBuf::with_capacity(self.directory.as_os_str().len() + 1 + self.name.len());
+        path.push(self.directory);
+        path.push(self.name);
+        path
     }
 }
 
@@ -109,6 +113,13 @@ impl Batch {
 
     /// Adds a file to query.
     pub fn add(&mut self, name: &CStr, inode: u64) {
+        /// Files of a usual directory, which then have room at once; and the length of their names.
+        const USUAL: usize = 32;
+        const NAME: usize = 16;
+        if self.waiting.is_empty() {
+            self.names.reserve(USUAL * NAME);
+            self.waiting.reserve(USUAL);
+        }
         // A batch holds what one read of a directory gives, so it stays far below.
         let start = self.names.len() as u32;
         self.names.extend_from_slice(name.to_bytes_with_nul());
@@ -121,6 +132,12 @@ impl Batch {
 
     pub fn name(&self, waiting: &Waiting) -> &CStr {
         name_at(&self.names, waiting.name)
+    }
+
+    /// Takes the files to query, and makes room for what is found of them.
+    pub fn take_waiting(&mut self) -> Vec<Waiting> {
+        self.files.reserve_exact(self.waiting.len());
+        std::mem::take(&mut self.waiting)
     }
 
     /// Adds what was found of a file.

@@ -63,8 +63,8 @@ use crate::Error;
 ///
 /// # Cost
 /// Three system calls for a file: `openat`, `lseek`, which returns the size at a fifth of the cost of
-/// `statx`, and `cachestat`. 64 files share a close (`close_range`). A second name is examined by `statx`;
-/// so is every file on overlayfs, FUSE and devices with DAX, where the directory entry is not enough.
+/// `statx`, and `cachestat`. With one thread, 64 files share a close (`close_range`). A second name is examined
+/// by `statx`; so is every file on overlayfs, FUSE and devices with DAX, where the directory entry is not enough.
 ///
 /// Memory does not grow with the number of files, except for the inode numbers that were found (a
 /// bitmap, at most two bytes for each if they are dense) and pending directories.

@@ -59,7 +59,7 @@ pub(super) struct Worker<'walk, Hand> {
     devices: Vec<Device>,
     /// Overlays of which a layer can be met as well, by the device of their directories.
     overlays: Vec<(DeviceId, Option<OverlayMount>)>,
-    /// Open files that are done with.
+    /// Open files that one thread is done with, to be closed together.
     open: Vec<OwnedFd>,
     most_open: usize,
     ready: Vec<Batch>,
@@ -347,7 +347,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         if !batch.device.needs_statx {
             self.seen.mark(&mut batch);
         }
-        for waiting in std::mem::take(&mut batch.waiting) {
+        for waiting in batch.take_waiting() {
             if self.is_to_end() {
                 break;
             }
@@ -508,8 +508,12 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
     }
 
-    /// Closes a file, sooner or later.
+    /// Closes a file: of several threads at once, of one thread with others.
     fn close(&mut self, file: OwnedFd) {
+        // Threads take descriptors in turn, so that those of one are not consecutive: a call would close one of them.
+        if self.settings.threads > 1 {
+            return drop(file);
+        }
         self.open.push(file);
         if self.open.len() >= self.most_open {
             close_together(&mut self.open);
