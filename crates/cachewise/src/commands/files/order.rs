@@ -40,15 +40,15 @@ impl SortPosition {
 
 impl Ord for SortPosition {
     fn cmp(&self, other: &Self) -> Ordering {
-        // As texts, so that a directory's name does not end the comparison.
-        let by_path = text(&self.path).cmp(text(&other.path));
-        self.rank()
-            .cmp(&other.rank())
-            .then(if self.last_path_first {
-                by_path
+        // As texts, so that a directory's name does not end the comparison. Most ranks differ.
+        let by_path = || text(&self.path).cmp(text(&other.path));
+        self.rank().cmp(&other.rank()).then_with(|| {
+            if self.last_path_first {
+                by_path()
             } else {
-                by_path.reverse()
-            })
+                by_path().reverse()
+            }
+        })
     }
 }
 
