@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use cachewise_model::{Labels, Measured, Missing, Reason, Residency, Row, Subject};
+use cachewise_model::{Measured, Missing, NOT_APPLICABLE, Reason, Residency, Row};
 use cachewise_residency::{Counts, Inode, map, open, query, query_inode};
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, PageRange, Pages, Ratio};
@@ -92,52 +92,60 @@ impl ListedFile {
 
     /// The file as a row.
     pub fn row(&self) -> Row {
-        let text = |text: &Option<String>| match text {
-            Some(text) => Measured::Exact(text.clone()),
+        let mut row = Row::of_file();
+        self.clone().fill(&mut row);
+        row
+    }
+
+    /// Puts the file in place of that of another row. A list has one row for all of its files: making one costs as much
+    /// as writing it.
+    pub fn fill(self, row: &mut Row) {
+        let text = |text: Option<String>| match text {
+            Some(text) => Measured::Exact(text),
             None => Measured::not_offered(Reason::NothingToNote),
         };
         const NOT_LOOKED: Missing = Missing::NotOffered(Reason::NotLookedAt);
         let identity = self
             .identity
             .map_or(Measured::Missing(NOT_LOOKED), Measured::Exact);
-        let mut row = Row::of_file();
-        row.labels = Labels {
-            path: Measured::Exact(self.path.clone()),
-            device: identity.map(
-                |Identity {
-                     device: (major, minor),
-                     ..
-                 }| format!("{major}:{minor}"),
+        let labels = &mut row.labels;
+        labels.path = Measured::Exact(self.path);
+        labels.device = identity.map(
+            |Identity {
+                 device: (major, minor),
+                 ..
+             }| format!("{major}:{minor}"),
+        );
+        labels.inode = identity.map(|identity| identity.inode);
+        labels.links = identity.map(|identity| identity.links);
+        labels.filesystem = match self.filesystem {
+            Some(name) => Measured::Exact(name),
+            None => Measured::not_offered(Reason::WholeMachineOnly),
+        };
+        labels.note = match (&self.counts, self.note) {
+            (Err(reason), None) => Measured::Exact(reason.to_string()),
+            (_, note) => text(note),
+        };
+        let pages = |pages: Result<u64, Reason>| match pages {
+            Ok(pages) => Measured::Exact(pages),
+            Err(reason) => Measured::Missing(Missing::Unknown(reason)),
+        };
+        let change = self
+            .before
+            .map(|before| (before, self.counts.map(|counts| counts.cached.0)));
+        let subject = &mut row.subject;
+        subject.file_size_bytes = Measured::Exact(self.size);
+        (subject.resident_before_pages, subject.resident_after_pages) = match change {
+            Some((before, after)) => (pages(before), pages(after)),
+            None => (
+                Measured::Missing(NOT_APPLICABLE),
+                Measured::Missing(NOT_APPLICABLE),
             ),
-            inode: identity.map(|identity| identity.inode),
-            links: identity.map(|identity| identity.links),
-            filesystem: match &self.filesystem {
-                Some(name) => Measured::Exact(name.clone()),
-                None => Measured::not_offered(Reason::WholeMachineOnly),
-            },
-            note: match (&self.counts, &self.note) {
-                (Err(reason), None) => Measured::Exact(reason.to_string()),
-                _ => text(&self.note),
-            },
-            ..row.labels
         };
-        row.subject = Subject {
-            file_size_bytes: Measured::Exact(self.size),
-            ..row.subject
-        };
-        if let Some(before) = self.before {
-            let pages = |pages: Result<u64, Reason>| match pages {
-                Ok(pages) => Measured::Exact(pages),
-                Err(reason) => Measured::Missing(Missing::Unknown(reason)),
-            };
-            row.subject.resident_before_pages = pages(before);
-            row.subject.resident_after_pages = pages(self.counts.map(|counts| counts.cached.0));
-        }
         row.residency = residency(&self.counts);
-        if let Some(strip) = &self.strip {
-            row.residency.histogram = Measured::Exact(strip.clone());
+        if let Some(strip) = self.strip {
+            row.residency.histogram = Measured::Exact(strip);
         }
-        row
     }
 }
 
@@ -243,4 +251,42 @@ pub fn strip(file: BorrowedFd<'_>, parts: u64) -> Result<Vec<Ratio>, cachewise_r
         strip.extend(Ratio::of(resident, interval.len().0));
     }
     Ok(strip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_used_again_is_as_a_new_one() {
+        let counts = Ok(Counts {
+            total: Pages(3),
+            cached: Pages(2),
+            ..Counts::ZERO
+        });
+        let plain = ListedFile::new("a".into(), 5, counts);
+        let unknown = ListedFile::new("b".into(), 7, Err(Reason::NoPermission));
+        let full = ListedFile {
+            link: Some("l".into()),
+            identity: Some(Identity {
+                device: (8, 1),
+                inode: 9,
+                links: 2,
+            }),
+            before: Some(Ok(3)),
+            filesystem: Some("ext4".to_owned()),
+            note: Some("mapped".to_owned()),
+            strip: Some(vec![Ratio::of(1, 2).unwrap()]),
+            ..plain.clone()
+        };
+        let not_told = ListedFile {
+            before: Some(Err(Reason::NotReported)),
+            ..unknown.clone()
+        };
+        let mut row = Row::of_file();
+        for found in [&plain, &full, &unknown, &not_told, &full, &plain, &unknown] {
+            found.clone().fill(&mut row);
+            assert_eq!(row, found.row(), "{found:?}");
+        }
+    }
 }

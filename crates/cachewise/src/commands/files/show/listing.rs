@@ -39,6 +39,8 @@ pub struct Listing<'a> {
     /// When it was begun, if rows are to tell.
     time: Option<String>,
     counting: Counting,
+    /// The row of the file before, for the next.
+    row: Option<Box<Row>>,
     /// How many could have been shown.
     candidates: u64,
     /// How many of what are not shown.
@@ -68,6 +70,7 @@ impl Show {
             // Lines of JSON have their own.
             time: (has(&["time"]) || self.plan.repeated).then_some(timestamp),
             counting: self.count(),
+            row: None,
             show: self,
             tables,
             documents,
@@ -190,9 +193,9 @@ impl Listing<'_> {
         self.counting.all_came();
         self.hidden = Some((hidden as u64, ("directory is", "directories are")));
         rows.iter().for_each(|row| self.tables.fit(row));
-        for row in rows {
+        for mut row in rows {
             self.for_tables += 1;
-            self.row(row, None)?;
+            self.row(&mut row, None)?;
         }
         Ok(())
     }
@@ -203,8 +206,8 @@ impl Listing<'_> {
     }
 
     /// Writes a row; tables may get a shorter one.
-    fn row(&mut self, mut row: Row, mut brief: Option<Row>) -> Result<()> {
-        for row in std::iter::once(&mut row).chain(&mut brief) {
+    fn row(&mut self, row: &mut Row, mut brief: Option<Row>) -> Result<()> {
+        for row in std::iter::once(&mut *row).chain(&mut brief) {
             if let Some(time) = &self.time {
                 row.labels.time = Measured::Exact(time.clone());
             }
@@ -218,10 +221,10 @@ impl Listing<'_> {
         self.counting
             .aside(|| {
                 let shown = match has_room {
-                    true => tables.write(brief.as_ref().unwrap_or(&row)),
+                    true => tables.write(brief.as_ref().unwrap_or(row)),
                     false => Ok(()),
                 };
-                shown.and(documents.write(&row))
+                shown.and(documents.write(row))
             })
             .with_context(|| format!("cannot write to {}", self.show.name))
     }
@@ -310,8 +313,15 @@ impl Listing<'_> {
             let inode = Inode::at(found.reached_by());
             found.identity = inode.ok().as_ref().map(Identity::from);
         }
+        if !self.identifies {
+            found.identity = None;
+        }
         let brief = (!self.tables.is_empty()).then(|| brief(&found));
-        self.row(found.row(), brief)
+        let mut row = self.row.take().unwrap_or_else(|| Box::new(Row::of_file()));
+        found.fill(&mut row);
+        let written = self.row(&mut row, brief);
+        self.row = Some(row);
+        written
     }
 
     fn write_ranges(&mut self, found: &ListedFile) -> Result<()> {
@@ -321,7 +331,7 @@ impl Listing<'_> {
             Ok(mapped) => mapped,
             // That it is unknown was counted with the file.
             Err(error) if error.unknown().is_some() => {
-                return self.row(found.row(), Some(brief(found)));
+                return self.row(&mut found.row(), Some(brief(found)));
             }
             Err(error) => {
                 self.failed(&error.to_string());
@@ -337,7 +347,7 @@ impl Listing<'_> {
             }));
             row.residency.first_page = Measured::Exact(range.start);
             row.residency.last_page = Measured::Exact(range.end - 1);
-            self.row(row, None)?;
+            self.row(&mut row, None)?;
         }
         Ok(())
     }
