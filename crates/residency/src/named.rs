@@ -1,6 +1,6 @@
 //! [`NamedFiles`]: residency of files by their paths, one after the other; [`query_inode`]: of a known inode.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::path::Path;
 use cachewise_sys::{open_quietly_at, opening_drops_pages};
 use cachewise_units::ByteRange;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::path::Arg;
 
 use crate::file_system::FileSystem;
 use crate::query::{count, open, pages_of};
@@ -24,13 +25,18 @@ pub struct NamedFiles {
     /// opening its directory.
     parent: Option<Vec<u8>>,
     near: Option<Near>,
+    /// The device of the latest directory on a plain file system: others on it need no look at their file system.
+    plain: Option<DeviceId>,
 }
+
+/// Major and minor number.
+type DeviceId = (u32, u32);
 
 /// An open directory on a file system whose files can be asked without further ado.
 #[derive(Debug)]
 struct Near {
     directory: OwnedFd,
-    device: (u32, u32),
+    device: DeviceId,
 }
 
 impl NamedFiles {
@@ -40,8 +46,8 @@ impl NamedFiles {
     /// Those of [`open`](crate::open). Where the inode is known, errors of counting come beside it.
     ///
     /// # Cost
-    /// Four system calls for a file in the directory of the previous path, or four more for another directory. Nine for
-    /// the first path, symbolic links, mount points, and file systems other than plain ones.
+    /// Four system calls for a file in the directory of the previous path, or three more for another directory of the
+    /// same file system. Nine for the first path, symbolic links, mount points, and file systems other than plain ones.
     pub fn look(&mut self, path: &Path) -> Result<Looked, Error> {
         if let Some(looked) = self.look_near(path) {
             return Ok(looked);
@@ -73,19 +79,15 @@ impl NamedFiles {
             of.extend_from_slice(parent);
             self.near = match is_first {
                 true => None,
-                false => Near::open(Path::new(OsStr::from_bytes(parent))),
+                false => Near::open(Path::new(OsStr::from_bytes(parent)), self.plain),
             };
+            if let Some(near) = &self.near {
+                self.plain = Some(near.device);
+            }
         }
-        let Near { directory, device } = self.near.as_ref()?;
-        let name = OsStr::from_bytes(name);
-        // Before it is opened: opening a FIFO or a device has effects.
-        let inode = Inode::in_directory(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if inode.device != *device {
-            return None;
-        }
-        let pages = pages_of(&inode, ByteRange::starting_at(0)).ok()?;
-        let file = open_quietly_at(directory.as_fd(), name, OFlags::NOFOLLOW).ok()?;
-        Some((inode, count(file.as_fd(), pages, || Ok(FileSystem::Plain))))
+        let near = self.near.as_ref()?;
+        // Both calls take the name with its end.
+        name.into_with_c_str(|name| Ok(near.look(name))).ok()?
     }
 }
 
@@ -116,17 +118,30 @@ pub fn query_inode(path: &Path, device: (u32, u32), number: u64) -> Result<Optio
 }
 
 impl Near {
-    fn open(path: &Path) -> Option<Near> {
+    /// Opens a directory; `plain` is a device that is known to have a plain file system.
+    fn open(path: &Path, plain: Option<DeviceId>) -> Option<Near> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
-        let is_plain = FileSystem::of_fd(directory.as_fd()).ok()? == FileSystem::Plain
-            && !opening_drops_pages(directory.as_fd()).unwrap_or(true);
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO).ok()?;
-        is_plain.then_some(Near {
-            directory,
-            device: (found.stx_dev_major, found.stx_dev_minor),
-        })
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        let is_plain = plain == Some(device)
+            || FileSystem::of_fd(directory.as_fd()).ok()? == FileSystem::Plain
+                && !opening_drops_pages(directory.as_fd()).unwrap_or(true);
+        is_plain.then_some(Near { directory, device })
+    }
+
+    /// Looks at a file by its name in the directory.
+    fn look(&self, name: &CStr) -> Option<Looked> {
+        let directory = self.directory.as_fd();
+        // Before it is opened: opening a FIFO or a device has effects.
+        let inode = Inode::in_directory(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if inode.device != self.device {
+            return None;
+        }
+        let pages = pages_of(&inode, ByteRange::starting_at(0)).ok()?;
+        let file = open_quietly_at(directory, name, OFlags::NOFOLLOW).ok()?;
+        Some((inode, count(file.as_fd(), pages, || Ok(FileSystem::Plain))))
     }
 }
 
