@@ -78,6 +78,8 @@ impl TermLike for Narrow {
 pub struct Meter {
     counts: Arc<Counts>,
     bar: ProgressBar,
+    /// Without a terminal nothing is drawn, and each row of a list asks for that.
+    is_on_terminal: bool,
     /// The thread, and the channel that ends it when dropped; `None` without a terminal.
     drawn: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
@@ -97,9 +99,10 @@ impl Meter {
         let meter = Meter {
             counts: Arc::clone(&counts),
             bar: bar.clone(),
+            is_on_terminal: io::stderr().is_terminal(),
             drawn: Mutex::new(None),
         };
-        if std::io::stderr().is_terminal() {
+        if meter.is_on_terminal {
             let (sender, ended) = channel::<()>();
             let draw = move || {
                 let mut wait = BAR_DELAY;
@@ -135,8 +138,7 @@ impl Meter {
 
     /// Writes something else to the terminal, with the bar out of its way.
     pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
-        let is_seen = self.drawn().is_some();
-        match is_seen {
+        match self.is_on_terminal && self.drawn().is_some() {
             true => self.bar.suspend(write),
             false => write(),
         }

@@ -4,12 +4,13 @@ use cachewise_model::Reason;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use cachewise_residency::{Counts, Error, FileKind, Inode, NamedFiles, Unknown, WalkItem};
 
 use super::arguments::Files;
+use super::batched::coarse_now;
 use super::counting::Answer;
 use super::fuse::{NotOpened, is_not_opened};
 use super::listed_file::{Identity, ListedFile};
@@ -43,8 +44,8 @@ fn listed(arguments: &Files, show: &mut Show, are_files: bool) -> Result<Answer>
     let mut held = Vec::new();
     if !are_files {
         // A call for each path that only finds directories costs as much as counting the pages.
-        let begun = Instant::now();
-        while begun.elapsed() < HELD
+        let until = coarse_now() + HELD;
+        while coarse_now() < until
             && !show.stop().is_asked()
             && let Some(path) = paths.next()
         {
