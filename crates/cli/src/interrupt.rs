@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::signals::{self, BY_SIGNAL, Caught};
+use crate::signals::{self, BY_SIGNAL, Caught, Descriptors};
 
 /// Whether an ending signal came. A second one ends the process at once.
 #[derive(Debug)]
@@ -21,6 +21,16 @@ pub struct Interrupt {
 impl Interrupt {
     /// Catches signals from now on.
     pub fn catch() -> Result<Interrupt> {
+        Self::catch_with(Descriptors::Shared)
+    }
+
+    /// Catches signals from now on by a thread that has descriptors of its own, so that work by one thread on many files
+    /// costs less. What is open now stays open until the process ends.
+    pub fn catch_apart() -> Result<Interrupt> {
+        Self::catch_with(Descriptors::Own)
+    }
+
+    fn catch_with(descriptors: Descriptors) -> Result<Interrupt> {
         let (flag, signal) = (Arc::default(), Arc::default());
         let (told, raised) = channel();
         let interrupt = Interrupt {
@@ -29,7 +39,7 @@ impl Interrupt {
             raised,
         };
         let mut told = Some(told);
-        signals::call_at_ending(move |caught: Caught| {
+        let heard = move |caught: Caught| {
             if let Some(told) = told.take() {
                 signal.store(caught.signal, Ordering::Relaxed);
                 flag.store(true, Ordering::Release);
@@ -39,7 +49,8 @@ impl Interrupt {
                 let _ = told.send(());
             }
             true
-        })?;
+        };
+        signals::call_at_ending(heard, descriptors)?;
         Ok(interrupt)
     }
 

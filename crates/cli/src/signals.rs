@@ -78,14 +78,26 @@ enum Second {
     Programs,
 }
 
+/// The descriptors of the thread that waits for signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Descriptors {
+    /// Those of the process.
+    Shared,
+    /// Copies of those that are open when it starts, which stay open until the process ends.
+    Own,
+}
+
 /// Has the first ending signal sent to `sender`; the second ends this process at once.
 pub fn catch_ending<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    call_at_ending(sending(sender))
+    call_at_ending(sending(sender), Descriptors::Shared)
 }
 
 /// Has the thread that waits for signals call `heard` at each ending signal; the second ends this process at once.
-pub fn call_at_ending(heard: impl FnMut(Caught) -> bool + Send + 'static) -> Result<()> {
-    catch(&ENDING, heard, Second::Ours)
+pub fn call_at_ending(
+    heard: impl FnMut(Caught) -> bool + Send + 'static,
+    descriptors: Descriptors,
+) -> Result<()> {
+    catch(&ENDING, heard, Second::Ours, descriptors)
 }
 
 /// Sends each signal; returns whether there still is a receiver.
@@ -99,7 +111,12 @@ fn sending<T: From<Caught> + Send + 'static>(
 /// After that a second ending signal ends this process at once: the first may have been the one that
 /// ended the program.
 pub fn catch_for_program<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    catch(&PASSED_ON, sending(sender), Second::Programs)
+    catch(
+        &PASSED_ON,
+        sending(sender),
+        Second::Programs,
+        Descriptors::Shared,
+    )
 }
 
 /// Signals for a program that are caught, and that no thread waits for.
@@ -119,7 +136,8 @@ impl Pending {
         if cachewise_sys::check_threads(1).is_err() {
             return Some(self);
         }
-        match listen(self.0, sending(sender), Second::Programs) {
+        let (heard, second) = (sending(sender), Second::Programs);
+        match listen(self.0, heard, second, Descriptors::Shared) {
             Ok(()) => None,
             Err(_) => Pending::of_program().ok(),
         }
@@ -149,9 +167,10 @@ fn catch(
     signals: &[i32],
     heard: impl FnMut(Caught) -> bool + Send + 'static,
     second: Second,
+    descriptors: Descriptors,
 ) -> Result<()> {
     let signals = SignalsInfo::new(not_ignored(signals)).context("cannot catch signals")?;
-    listen(signals, heard, second)
+    listen(signals, heard, second, descriptors)
 }
 
 /// Has a thread call `heard` at each signal; it returns whether the signal reached what it is for.
@@ -159,6 +178,7 @@ fn listen(
     mut signals: SignalsInfo<WithOrigin>,
     mut heard: impl FnMut(Caught) -> bool + Send + 'static,
     second: Second,
+    descriptors: Descriptors,
 ) -> Result<()> {
     let listen = move || {
         let mut asked: Option<Instant> = None;
@@ -177,7 +197,11 @@ fn listen(
             }
         }
     };
-    cachewise_sys::start_thread("signals", listen).context("cannot wait for signals")?;
+    match descriptors {
+        Descriptors::Shared => cachewise_sys::start_thread("signals", listen),
+        Descriptors::Own => cachewise_sys::start_thread_apart("signals", listen),
+    }
+    .context("cannot wait for signals")?;
     Ok(())
 }
 

@@ -41,7 +41,7 @@
 //! - `signal`: [`is_ignored`].
 //! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `trace`: [`Traced`]: a program that stops behind the calls that open and map files.
-//! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
+//! - `threads`: [`start_thread`], [`start_thread_in`], [`start_thread_apart`], [`check_threads`]: threads that may not be had.
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`], [`thread_scheduled`].
 //! - `error`: [`Error`], [`ErrorKind`].
@@ -106,7 +106,9 @@ pub use signal::is_ignored;
 pub use spawn::{
     die_with_spawner, exec_untouched, fixed_addresses, join_before_exec, spawn_untouched,
 };
-pub use threads::{check_threads, start_thread, start_thread_in, until_released};
+pub use threads::{
+    check_threads, start_thread, start_thread_apart, start_thread_in, until_released,
+};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use trace::{Call, MapAdvice, MappedFile, OpenedFile, StoppedTask, TraceEnd, Traced};
 pub use usage::{Scheduled, Usage, children_usage, process_usage, thread_scheduled, thread_usage};

@@ -67,7 +67,7 @@ pub fn files(mut arguments: Files) -> Result<ExitCode> {
     }
     let labels = arguments.labels.read()?;
     let Some(interval) = arguments.watch else {
-        let interrupt = Interrupt::catch()?;
+        let interrupt = Interrupt::catch_apart()?;
         let mut show = Show::open(&arguments.output, shown(arguments, labels))?;
         show.end_early(Stop::at(&interrupt));
         let (status, is_complete) = once(arguments, &mut show)?;
