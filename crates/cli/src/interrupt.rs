@@ -25,7 +25,7 @@ impl Interrupt {
     }
 
     /// Catches signals from now on by a thread that has descriptors of its own, so that work by one thread on many files
-    /// costs less. What is open now stays open until the process ends.
+    /// costs less. Descriptors that are open now stay open until the process ends.
     pub fn catch_apart() -> Result<Interrupt> {
         Self::catch_with(Descriptors::Own)
     }
