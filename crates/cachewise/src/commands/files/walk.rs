@@ -121,8 +121,14 @@ pub fn walked(
     listing.finish()
 }
 
-/// The inode of a file, and its counts or the reason why they are unknown.
-type Looked = std::result::Result<(Inode, std::result::Result<Counts, Reason>), Error>;
+/// A file that was looked at: small, as a list has many of them held back.
+struct Known {
+    identity: Identity,
+    size: u64,
+    counts: std::result::Result<Counts, Reason>,
+}
+
+type Looked = std::result::Result<Known, Box<Error>>;
 
 /// Files of a list.
 #[derive(Default)]
@@ -146,29 +152,37 @@ impl Named {
             Err(error) => match error.unknown() {
                 Some(Unknown::FuseNotOpened) => self.not_opened.counts(&inode),
                 Some(why) => Err(unknown_reason(why)),
-                None => return Err(error),
+                None => return Err(error.into()),
             },
         };
-        Ok((inode, counts))
+        Ok(Known {
+            identity: Identity::from(&inode),
+            size: inode.size.0,
+            counts,
+        })
     }
 
     /// Shows a file. Named again, or by another of its names, it is shown again and counted once.
     fn add(&mut self, path: &Path, looked: Looked, listing: &mut Listing<'_>) -> Result<()> {
-        let (inode, counts) = match looked {
-            Ok(looked) => looked,
+        let Known {
+            identity,
+            size,
+            counts,
+        } = match looked {
+            Ok(known) => known,
             Err(error) => {
                 listing.failed(&error.with_path(path).to_string());
                 return Ok(());
             }
         };
         let found = || ListedFile {
-            identity: Some(Identity::from(&inode)),
-            ..ListedFile::new(path.to_owned(), inode.size.0, counts)
+            identity: Some(identity),
+            ..ListedFile::new(path.to_owned(), size, counts)
         };
-        if self.seen.insert((inode.device, inode.number)) {
-            listing.file(inode.size.0, counts, found)
+        if self.seen.insert((identity.device, identity.inode)) {
+            listing.file(size, counts, found)
         } else {
-            listing.again(inode.size.0, counts, found)
+            listing.again(size, counts, found)
         }
     }
 }
