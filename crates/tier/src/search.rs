@@ -57,7 +57,10 @@ pub(crate) async fn search(remote: &Remote, key: &BlockKey, corrupt: &Count) -> 
                 remote.found_copy();
                 return Found::Block(block.of(key));
             }
-            Turn::Read(Some(lease)) => Some(lease),
+            Turn::Read(Some(lease)) => {
+                remote.makes_copy();
+                Some(lease)
+            }
             Turn::Read(None) => return first(remote, key, begun, None).await,
         },
         // It is stored again.

@@ -1,5 +1,6 @@
 //! [`Copies`]: when a client looks for a copy of a block before the block itself.
 
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,13 +19,22 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Of this many blocks, one is tried where nodes are busy and it is not known whether with the same blocks.
 const TRIED: u64 = 16;
 
-/// When copies are looked for. A copy that no other client reads costs its maker two more requests, so copies are used where
-/// others read the same blocks now and nodes are busy with them, and tried where that is not known.
+/// Copies that other clients have made, for one that this client makes: with fewer, a block has too few readers.
+const FOUND: i32 = 4;
+
+/// Copies that a client makes, in a row at most, before it does without.
+const MADE: i32 = 2;
+
+/// When copies are looked for. A copy that no other client reads costs its maker two more requests and the nodes a block, so
+/// copies are used where others read the same blocks now and nodes are busy with them, and tried where that is not known.
+/// They are not used while a client makes more than a part of those that it wants.
 #[derive(Debug)]
 pub(super) struct Copies {
     /// Copies of a block, with the first.
     number: usize,
     first: Mutex<First>,
+    /// Copies found, less [`FOUND`] for each that was made, within bounds.
+    gain: AtomicI32,
 }
 
 #[derive(Debug)]
@@ -39,7 +49,27 @@ impl Copies {
         Self {
             number,
             first: Mutex::new(First { asked, left }),
+            gain: AtomicI32::new(0),
         }
+    }
+
+    /// Records that a copy was there.
+    pub(super) fn found(&self) {
+        self.gains(1);
+    }
+
+    /// Records that this client makes one.
+    pub(super) fn makes(&self) {
+        self.gains(-FOUND);
+    }
+
+    fn gains(&self, gain: i32) {
+        let bounded = |gain: i32| gain.clamp(-MADE * FOUND, MADE * FOUND);
+        let update = |before: i32| Some(bounded(before.saturating_add(gain)));
+        // The update is never refused.
+        let _ = self
+            .gain
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 
     /// Returns the copy to look for, a random one; `None` for the block itself.
@@ -56,7 +86,8 @@ impl Copies {
         let is_first = self.is_first();
         // The same blocks in all clients, so that they meet.
         let is_tried = || key.seed().is_multiple_of(TRIED);
-        let is_due = is_first || are_busy && (is_contended || is_tried());
+        let pays = self.gain.load(Ordering::Relaxed) > -MADE * FOUND;
+        let is_due = pays && (is_first || are_busy && is_contended) || are_busy && is_tried();
         let number = fastrand::usize(..self.number);
         (is_due && number > 0).then(|| key.copy(number))
     }
@@ -113,6 +144,16 @@ mod tests {
         let tried = looked_for(&copies, times, true);
         assert!((30..100).contains(&tried), "a sixteenth: {tried}");
         assert_eq!(looked_for(&copies, contended, true), 1_000);
+        for _ in 0..MADE {
+            copies.makes();
+        }
+        let tried = looked_for(&copies, contended, true);
+        assert!(
+            (30..100).contains(&tried),
+            "other clients read too few of them: {tried}"
+        );
+        copies.found();
+        assert_eq!(looked_for(&copies, contended, true), 1_000, "they do now");
         tokio::time::advance(QUIET * 2).await;
         assert_eq!(
             looked_for(&copies, times, false),

@@ -479,7 +479,13 @@ impl Remote {
     /// Records that a copy was there: others read the same blocks.
     pub(crate) fn found_copy(&self) {
         self.counts.copy_hits.one();
+        self.copies.found();
         self.leases.contend();
+    }
+
+    /// Records that this client makes a copy.
+    pub(crate) fn makes_copy(&self) {
+        self.copies.makes();
     }
 
     /// Writes a block to the engine in the background, to the node that gave the lease. The lease ends if the engine does not
