@@ -7,7 +7,10 @@ use crate::mounted::origin;
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
-    vec![plain("trim::tenants_are_listed_and_limited", limited)]
+    vec![
+        plain("trim::tenants_are_listed_and_limited", limited),
+        plain("trim::tenant_leaves_blocks_of_others", of_one_tenant),
+    ]
 }
 
 fn rows(arguments: &[&str]) -> Value {
@@ -49,4 +52,54 @@ fn limited() {
     Ended::of(wrong.args(engine))
         .expect(2, "no name")
         .says("letters", "what a name is");
+}
+
+fn of_one_tenant() {
+    if !has_redis("tier trim --tenant") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 4, 300_000);
+    let (_servers, document) = servers(&["--nodes", "1"]);
+    let engine = ["--engine", document["engine"].as_str().expect("an address")];
+    let path = origin.to_str().expect("ours");
+    for tenant in [
+        &["--tenant", "a"][..],
+        &["--tenant", "b"],
+        &["--tenant", "b.c"],
+        &[],
+    ] {
+        let mut put = cachewise(["put", path]);
+        Ended::of(put.args(tenant).args(engine)).expect(0, "all are stored");
+    }
+    let blocks = |rows: &Value| -> Vec<(String, u64, u64)> {
+        let row = |row: &Value| {
+            let text = row["tenant"].as_str().expect("a name").to_owned();
+            let number = |key: &str| row[key].as_u64().expect("a number");
+            (text, number("blocks"), number("removed_blocks"))
+        };
+        rows.as_array().expect("rows").iter().map(row).collect()
+    };
+    let row = |tenant: &str, blocks, removed| (tenant.to_owned(), blocks, removed);
+    let all = [("", 12), ("a", 12), ("b", 12), ("b.c", 12)].map(|(name, of)| row(name, of, 0));
+    assert_eq!(blocks(&rows(&engine)), all);
+
+    let one = rows(&[&engine[..], &["--tenant", "b"]].concat());
+    assert_eq!(blocks(&one), [row("b", 12, 0)], "others are not shown");
+    let one = rows(&[&engine[..], &["--tenant", "b", "--limit", "0"]].concat());
+    assert_eq!(blocks(&one), [row("b", 0, 12)], "--tenant");
+    let file = scratch.directory().join("settings.toml");
+    std::fs::write(&file, "tenant = \"a\"\n").expect("written");
+    let settings = ["--limit", "0", "--settings", file.to_str().expect("ours")];
+    let one = rows(&[&engine[..], &settings].concat());
+    assert_eq!(blocks(&one), [row("a", 0, 12)], "the settings file");
+    let left = [row("", 12, 0), row("b.c", 12, 0)];
+    assert_eq!(blocks(&rows(&engine)), left, "blocks of the others");
+
+    let mut command = cachewise(["trim", "-o", "json", "--limit", "0"]);
+    command.env("CACHEWISE_TIER_TENANT", "b.c");
+    let ended = Ended::of(command.args(engine)).expect(0, "trim");
+    let document: Value = serde_json::from_slice(ended.out.as_ref()).expect("JSON");
+    assert_eq!(blocks(&document["rows"]), [row("b.c", 0, 12)]);
+    assert_eq!(blocks(&rows(&engine)), [row("", 12, 0)]);
 }

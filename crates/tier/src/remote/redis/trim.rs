@@ -59,7 +59,8 @@ struct StoredKey {
     unused: Option<u64>,
 }
 
-/// Counts the blocks of an engine by tenant, and removes those that the options say.
+/// Counts the blocks of an engine by tenant, and removes those that the options say. With [`Settings::tenant`] it counts and
+/// removes the blocks of that tenant only.
 ///
 /// # Errors
 /// [`Error::Setting`] without an engine of Redis; [`Error::Engine`] for a node that does not answer, as its blocks are not
@@ -88,6 +89,7 @@ pub async fn trim(settings: &Settings, options: TrimOptions) -> Result<Vec<Tenan
     let trimmer = Trimmer {
         dialer: Dialer::new(Redis::new(engine, is_cluster), engine, &patient, &buffers)?,
         engine,
+        tenant: settings.tenant.as_deref(),
     };
     let shards = match is_cluster {
         true => trimmer.shards().await?,
@@ -167,6 +169,8 @@ fn tenant_of(name: &[u8]) -> Option<String> {
 struct Trimmer<'a> {
     dialer: Dialer<Redis>,
     engine: &'a EngineSettings,
+    /// The only tenant whose blocks are counted; `None` for all.
+    tenant: Option<&'a str>,
 }
 
 type NodeConnection<'a> = (&'a Address, Connection<Redis>);
@@ -202,6 +206,12 @@ impl Trimmer<'_> {
         Err(failed.unwrap_or_else(|| self.failed(None, "it has no node")))
     }
 
+    /// Returns the pattern of the names of the keys; the names of tenants have no letter with a meaning in it.
+    fn pattern(&self) -> String {
+        self.tenant
+            .map_or_else(|| "cw:*".to_owned(), |tenant| format!("cw:{tenant}:*"))
+    }
+
     /// Returns the blocks of a shard: as the primary lists them, and used as the primary or a replica used them.
     async fn keys(
         &self,
@@ -210,8 +220,16 @@ impl Trimmer<'_> {
     ) -> Result<Vec<StoredKey>, Error> {
         let mut keys: HashMap<Bytes, StoredKey> = HashMap::new();
         let mut cursor = Bytes::from_static(b"0");
+        let pattern = self.pattern();
         loop {
-            let scan: [&[u8]; 6] = [b"SCAN", &cursor, b"MATCH", b"cw:*", b"COUNT", PAGE];
+            let scan: [&[u8]; 6] = [
+                b"SCAN",
+                &cursor,
+                b"MATCH",
+                pattern.as_bytes(),
+                b"COUNT",
+                PAGE,
+            ];
             let Some((primary, _)) = nodes.split_first_mut() else {
                 return Ok(Vec::new());
             };
@@ -221,7 +239,10 @@ impl Trimmer<'_> {
             };
             let names: Vec<Bytes> = names
                 .into_iter()
-                .filter(|name| tenant_of(name).is_some())
+                .filter(|name| {
+                    let found = tenant_of(name);
+                    found.is_some_and(|found| self.tenant.is_none_or(|tenant| tenant == found))
+                })
                 .collect();
             // Neither question counts as a use.
             let sizes: Vec<Vec<&[u8]>> = names
@@ -320,7 +341,10 @@ impl Trimmer<'_> {
         match refused {
             Some(_) => Err(self.failed(
                 Some(node),
-                "the user needs +scan +memory|usage +object|idletime +unlink and ~cw:*",
+                format!(
+                    "the user needs +scan +memory|usage +object|idletime +unlink and ~{}",
+                    self.pattern()
+                ),
             )),
             None => Ok(replies),
         }
