@@ -41,6 +41,16 @@ pub enum DevClusterError {
         words: String,
     },
 
+    /// Another program listens on a port of a server.
+    #[error(
+        "port {port} of 127.0.0.1 is in use by another program, which `ss -ltnp sport = :{port}` shows: choose another --port, or \
+         end it"
+    )]
+    PortInUse {
+        /// The port.
+        port: u16,
+    },
+
     /// A server did not answer as it should.
     #[error("{address} on {command}: {problem}")]
     Answer {

@@ -100,6 +100,9 @@ impl DevCluster {
     }
 
     fn try_start(options: &DevClusterOptions, until: &Until) -> Result<Self, DevClusterError> {
+        if let Some(first) = options.port {
+            server::check_ports(first, options.nodes * (1 + options.replicas))?;
+        }
         let (directory, temporary) = directory::directory(options)?;
         let lock = directory::lock(&directory)?;
         let keeper = Keeper::new()?;

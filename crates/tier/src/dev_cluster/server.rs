@@ -39,11 +39,7 @@ impl RedisServer {
         let mut attempt = 1;
         loop {
             match Self::try_start(keeper, options, port, directory, until) {
-                Err(DevClusterError::Ended { words, .. })
-                    if port.is_none()
-                        && attempt < ATTEMPTS
-                        && words.contains("Address already in use") =>
-                {
+                Err(DevClusterError::PortInUse { .. }) if port.is_none() && attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 other => return other,
@@ -87,10 +83,17 @@ impl RedisServer {
         until.there(&format!("the server on port {port} answers"), || {
             if let Some((_, status)) = keeper.ended().into_iter().find(|(ended, _)| *ended == pid) {
                 let words = last_words(&log);
-                return Err(DevClusterError::Ended { status, words });
+                return Err(match words.contains("Address already in use") {
+                    true => DevClusterError::PortInUse { port },
+                    false => DevClusterError::Ended { status, words },
+                });
             }
-            let answer = wire::ask(server.address(), &["PING"]);
-            Ok(matches!(answer, Ok(Ok(text)) if text == "PONG").then_some(()))
+            match wire::ask(server.address(), &["INFO", "server"]) {
+                Ok(Ok(info)) if process_of(&info) == Some(pid) => Ok(Some(())),
+                // It took the port since the check, and gets no other command.
+                Ok(Ok(_)) => Err(DevClusterError::PortInUse { port }),
+                _ => Ok(None),
+            }
         })?;
         Ok(server)
     }
@@ -98,6 +101,26 @@ impl RedisServer {
     pub fn address(self) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)
     }
+}
+
+/// Refuses ports on which another program listens, before a server is started. A port that cannot be used for another
+/// reason is left to the server, whose log says why.
+pub(super) fn check_ports(first: u16, count: usize) -> Result<(), DevClusterError> {
+    for port in (first..=u16::MAX).take(count) {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                return Err(DevClusterError::PortInUse { port });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the process that answers `INFO server`.
+fn process_of(info: &str) -> Option<u32> {
+    let mut lines = info.lines();
+    lines.find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok())
 }
 
 /// Returns the settings that differ from Redis's defaults.

@@ -1,11 +1,13 @@
 //! `tier dev-cluster`: servers that are there when they are said to be, and gone afterwards.
 
-use std::net::TcpStream;
-use std::path::Path;
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::redis::{RawRedis, Reply};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
@@ -16,6 +18,14 @@ pub fn trials() -> Vec<Trial> {
             kill_9_leaves_no_server,
         ),
         plain("dev_cluster::what_cannot_be_is_refused", what_cannot_be),
+        plain(
+            "dev_cluster::server_of_others_on_the_port_is_left_alone",
+            port_in_use,
+        ),
+        plain(
+            "dev_cluster::answer_of_another_process_is_not_readiness",
+            foreign_answer,
+        ),
     ]
 }
 
@@ -156,4 +166,86 @@ fn what_cannot_be() {
     Ended::of(&mut cachewise(["dev-cluster", "-o", "openmetrics"]))
         .expect(2, "nothing to scrape")
         .says("-o json", "what there is");
+}
+
+/// Returns the connections that a server has accepted.
+fn connections(redis: &mut RawRedis) -> String {
+    let Reply::Value(Some(info)) = redis.ask(&[b"INFO", b"stats"]) else {
+        panic!("INFO is answered by a text");
+    };
+    let info = String::from_utf8(info).expect("a text");
+    let line = info
+        .lines()
+        .find(|line| line.starts_with("total_connections_received:"));
+    line.expect("it counts them").to_owned()
+}
+
+fn port_in_use() {
+    if !has_redis("dev-cluster and a port in use") {
+        return;
+    }
+    for kind in [&["--nodes", "1", "--standalone"][..], &["--nodes", "1"]] {
+        let (_servers, document) = servers(kind);
+        let (_, address) = nodes(&document).remove(0);
+        let address: SocketAddrV4 = address.parse().expect("an address");
+        let mut redis = RawRedis::connect(address);
+        let before = connections(&mut redis);
+        let port = address.port().to_string();
+        for arguments in [kind, &["--nodes", "1"]] {
+            let mut command = cachewise(["dev-cluster", "--port", &port]);
+            let ended = Ended::of(command.args(arguments)).expect(2, "another server is there");
+            let why = format!("port {port} of 127.0.0.1 is in use by another program");
+            ended
+                .says(&why, "cause")
+                .says("choose another --port", "fix");
+        }
+        assert_eq!(connections(&mut redis), before, "no connection was made");
+    }
+}
+
+/// Ends the process whose id is in a file.
+struct EndedAtLast(PathBuf);
+
+impl Drop for EndedAtLast {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(&self.0).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse() {
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Another process takes the port after it was found free.
+fn foreign_answer() {
+    if !has_redis("dev-cluster and a server of another process") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.path("program");
+    let pid = scratch.path("pid");
+    let _foreign = EndedAtLast(pid.clone());
+    let script = format!(
+        "#!/bin/sh\nredis-server \"$@\" &\necho $! >{}\nexec sleep 600\n",
+        pid.display()
+    );
+    std::fs::write(&program, script).expect("written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("ours");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free.local_addr().expect("bound");
+    drop(free);
+    let port = address.port().to_string();
+    let mut command = cachewise(["dev-cluster", "--nodes", "1", "--port", &port, "--server"]);
+    Ended::of(command.arg(&program))
+        .expect(2, "the child does not answer")
+        .says(&format!("port {port} of 127.0.0.1 is in use"), "cause");
+    let foreign = std::fs::read_to_string(&pid).expect("it was started");
+    let foreign: u32 = foreign.trim().parse().expect("a process id");
+    assert!(
+        Path::new(&format!("/proc/{foreign}")).exists(),
+        "the other server goes on"
+    );
+    let mut redis = RawRedis::connect(address.to_string().parse().expect("IPv4"));
+    let slots = redis.ask(&[b"CLUSTER", b"SLOTS"]);
+    assert_eq!(slots, Reply::List(Vec::new()), "it gets no slots");
 }
