@@ -62,6 +62,17 @@ pub enum PublishError {
         path: PathBuf,
     },
 
+    /// The address of something that versions are not published to.
+    #[error(
+        "no store is a {}; name a directory or s3://BUCKET/PREFIX{}",
+        escaped(scheme),
+        read_only(scheme)
+    )]
+    Scheme {
+        /// The scheme of the address, in lower case. The rest may contain a password.
+        scheme: String,
+    },
+
     /// The store does not have that version.
     #[error("{version}: the store has no such version{}", listed(there))]
     NoVersion {
@@ -228,6 +239,15 @@ fn listed(there: &[String]) -> String {
     match there {
         [] => "; it has no version of that name".to_owned(),
         there => format!("; it has {}", there.join(", ")),
+    }
+}
+
+fn read_only(scheme: &str) -> &'static str {
+    match scheme {
+        "http" | "https" => {
+            "; a server of HTTP with a copy of it is for `cachewise mount --store` alone"
+        }
+        _ => "",
     }
 }
 

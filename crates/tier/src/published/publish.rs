@@ -149,15 +149,17 @@ fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
         let error = std::io::Error::other("the store is in it: name a store outside of the origin");
         PublishError::io("publish", origin, error)
     };
-    if origin.to_str().is_some_and(|text| text.contains("://")) {
+    let bucket = super::store::bucket(store)?;
+    if let Some((scheme, rest)) = origin.to_str().and_then(|text| text.split_once("://")) {
         // The components of a path have no empty name at their end.
-        return match store.starts_with(origin) {
+        let address = format!("{}://{rest}", scheme.to_ascii_lowercase());
+        return match bucket.is_some_and(|bucket| Path::new(&bucket).starts_with(address)) {
             true => Err(inside()),
             false => Ok(origin.to_owned()),
         };
     }
     let whole = origin.canonicalize().map_err(failed)?;
-    if super::store::bucket(store).is_some() {
+    if bucket.is_some() {
         return Ok(whole);
     }
     // The store itself, or the directory in which it would be made.

@@ -25,16 +25,25 @@ pub struct Store {
     identity: Option<String>,
 }
 
-/// Returns the address of a bucket, where the text is one.
-pub(super) fn bucket(root: &Path) -> Option<&str> {
-    root.to_str().filter(|text| text.starts_with("s3://"))
+/// Returns the address of a bucket, with its scheme in lower case; `None` for a directory.
+///
+/// # Errors
+/// [`PublishError::Scheme`] for an address of another kind.
+pub(super) fn bucket(root: &Path) -> Result<Option<String>, PublishError> {
+    let Some((scheme, rest)) = root.to_str().and_then(|text| text.split_once("://")) else {
+        return Ok(None);
+    };
+    match scheme.to_ascii_lowercase() {
+        scheme if scheme == "s3" => Ok(Some(format!("{scheme}://{rest}"))),
+        scheme => Err(PublishError::Scheme { scheme }),
+    }
 }
 
 impl Store {
     /// Opens a store: a directory, or `s3://BUCKET/PREFIX`.
     ///
     /// # Errors
-    /// [`PublishError::NoStore`]; of a bucket also [`PublishError::Io`] and [`PublishError::Read`].
+    /// [`PublishError::NoStore`], [`PublishError::Scheme`]; of a bucket also [`PublishError::Io`] and [`PublishError::Read`].
     pub fn open(root: &Path) -> Result<Self, PublishError> {
         let none = || PublishError::NoStore {
             path: root.to_owned(),
@@ -50,14 +59,14 @@ impl Store {
     /// Opens a store, or makes one of an empty or missing directory, or of an empty prefix.
     ///
     /// # Errors
-    /// [`PublishError::NoStore`] where there are other files, [`PublishError::Io`]; of a bucket also
+    /// [`PublishError::NoStore`] where there are other files, [`PublishError::Scheme`], [`PublishError::Io`]; of a bucket also
     /// [`PublishError::Unconditional`] and [`PublishError::Read`].
     pub fn create(root: &Path) -> Result<Self, PublishError> {
         let none = || PublishError::NoStore {
             path: root.to_owned(),
         };
-        if let Some(url) = bucket(root) {
-            let place = Bucket::open(url)?;
+        if let Some(url) = bucket(root)? {
+            let place = Bucket::open(&url)?;
             if place.make(MARK, FORM)? {
                 return Err(none());
             }
@@ -75,9 +84,9 @@ impl Store {
     }
 
     fn at(root: &Path) -> Result<Self, PublishError> {
-        let (place, identity): (Arc<dyn StorePlace>, _) = match bucket(root) {
+        let (place, identity): (Arc<dyn StorePlace>, _) = match bucket(root)? {
             Some(url) => {
-                let place = Bucket::open(url)?;
+                let place = Bucket::open(&url)?;
                 let identity = place.identity().to_owned();
                 (place, Some(identity))
             }

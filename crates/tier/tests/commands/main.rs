@@ -30,6 +30,7 @@ mod permissions;
 mod published;
 mod published_attributes;
 mod published_bucket;
+mod published_faults;
 mod published_s3;
 mod reader;
 mod recorder;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         published::trials(),
         published_attributes::trials(),
         published_bucket::trials(),
+        published_faults::trials(),
         published_s3::trials(),
         rolling::trials(),
         settings::trials(),
