@@ -323,6 +323,7 @@ impl Settings {
             let why = "not 1 to 64 letters, digits, '.', '-' and '_'";
             require("tenant", is_name, why)?;
         }
+        check_identity(self.identity.as_deref())?;
         let why = format!("{} is not from 1 to {MOST_COPIES}", self.copies);
         require("copies", (1..=MOST_COPIES).contains(&self.copies), &why)?;
         let is_named = self.zone.as_ref().is_none_or(|zone| !zone.is_empty());
@@ -343,6 +344,15 @@ impl MountOptions {
         let why = format!("{} is more than 64 MiB", self.pin);
         require("pin", self.pin.0 <= LONGEST_READ, &why)
     }
+}
+
+/// Refuses an empty name: it would say that the name changes with the files.
+///
+/// # Errors
+/// [`Error::Setting`].
+pub(crate) fn check_identity(identity: Option<&str>) -> Result<(), Error> {
+    let why = "empty: name the files and their state, data-2026-11 for example";
+    require("identity", identity != Some(""), why)
 }
 
 fn require(setting: &'static str, is_kept: bool, why: &str) -> Result<(), Error> {

@@ -25,6 +25,7 @@ use twox_hash::XxHash3_64;
 use super::file_system::FileSystem;
 use super::{Entry, Kind, Meta, Origin, Room, Version, checked, machine};
 use crate::Error;
+use crate::settings::check_identity;
 
 /// The step of a file system's clock, generously: Linux takes the time of its timer's last tick,
 /// at most 10 ms ago.
@@ -100,8 +101,9 @@ impl Directory {
     /// Opens the directory under a name or for a machine.
     ///
     /// # Errors
-    /// The errors of [`Self::open`]; [`Error::Unversioned`] never with a name.
+    /// The errors of [`Self::open`]; [`Error::Unversioned`] never with a name; [`Error::Setting`] for an empty name.
     pub fn open_with(path: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
+        check_identity(options.identity.as_deref())?;
         let failed = |error: rustix::io::Errno| Error::of_origin(path, "open", error.into());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;

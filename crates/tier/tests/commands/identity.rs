@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         needs_root("identity::overlays_of_an_image_are_refused", overlays),
         plain("identity::fuse_without_a_name_is_refused", fuse),
+        plain("identity::empty_name_is_refused", empty_name),
     ]
 }
 
@@ -216,4 +217,18 @@ fn fuse() {
     );
     let named = named.expect(0, "it has a name");
     assert!(named.out == bytes_of(0, 200_000), "its bytes");
+}
+
+fn empty_name() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1_000);
+    let disk = scratch.directory().join("disk");
+    let file = scratch.directory().join("settings.toml");
+    fs::write(&file, "identity = \"\"\n").expect("written");
+    let file = file.to_str().expect("plain");
+    for more in [["--identity", ""], ["--settings", file]] {
+        tier("get", &disk, &more, &origin, "f/0")
+            .expect(2, "it names nothing")
+            .says("--identity: empty: name the files", "cause and fix");
+    }
 }

@@ -21,6 +21,7 @@ use super::network::{
 };
 use super::{Entry, Kind, Meta, checked};
 use crate::Error;
+use crate::settings::check_identity;
 
 /// Maximum redirects to follow.
 const REDIRECTS: u32 = 5;
@@ -66,6 +67,7 @@ impl Http {
     /// [`Error::Setting`] for a URL that is none, that has a password in it, or a query; and where
     /// the system has no certificates to know a server of https by.
     pub fn open(url: &str, options: &NetworkOptions) -> Result<Self, Error> {
+        check_identity(options.identity.as_deref())?;
         let base = address::base(url)?;
         let authorization = match &options.authorization {
             Some(secret) => Some(address::authorization(secret)?),

@@ -8,6 +8,7 @@ use reqwest::Url;
 use super::service::Connector;
 use crate::Error;
 use crate::origin::network::{Client, NetworkOptions};
+use crate::settings::check_identity;
 
 /// The settings that each provide credentials.
 const CREDENTIALS: [AmazonS3ConfigKey; 6] = [
@@ -43,6 +44,7 @@ pub(super) fn open(url: &str, options: &NetworkOptions) -> Result<SetUp, Error> 
 }
 
 fn with(url: &str, options: &NetworkOptions, mut builder: AmazonS3Builder) -> Result<SetUp, Error> {
+    check_identity(options.identity.as_deref())?;
     let (bucket, prefix) = parts(url)?;
     let said = |key: &AmazonS3ConfigKey| builder.get_config_value(key).is_some();
     // Without any, the client would ask the machine it runs on, which only machines of AWS answer.
