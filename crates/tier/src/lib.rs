@@ -83,6 +83,7 @@ mod tls;
 mod tree;
 mod turn;
 mod warm;
+mod within;
 
 pub use block::{Block, StoredBlock};
 pub use cache::{BlockCache, File, Held, worker_threads};

@@ -20,6 +20,31 @@ pub enum PublishError {
         source: io::Error,
     },
 
+    /// The file system of the store is full; the version is not visible.
+    #[error(
+        "{operation} {}: {source}; free some room: nothing of this version is visible",
+        escaped(path)
+    )]
+    Full {
+        /// The operation that failed.
+        operation: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The error from the kernel.
+        source: io::Error,
+    },
+
+    /// The version is visible by its name, and not as the latest one.
+    #[error(
+        "{version} is published, and could not be made the latest version: {source}; publish another version"
+    )]
+    NotLatest {
+        /// `NAME@VERSION`.
+        version: String,
+        /// The error.
+        source: Box<PublishError>,
+    },
+
     /// Not the name of something that can be published.
     #[error(
         "{}: not NAME@VERSION; both are of letters, digits, dots, - and _, begin with no dot, and a version is not called \
@@ -226,6 +251,22 @@ pub enum PublishError {
 }
 
 impl PublishError {
+    /// Returns an error of a publication before its version was visible.
+    pub(super) fn unseen(self) -> Self {
+        match self {
+            Self::Io {
+                operation,
+                path,
+                source,
+            } if source.kind() == io::ErrorKind::StorageFull => Self::Full {
+                operation,
+                path,
+                source,
+            },
+            other => other,
+        }
+    }
+
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
             operation,
@@ -253,7 +294,7 @@ fn read_only(scheme: &str) -> &'static str {
 
 fn io_hint(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull => "; free some room: nothing of this version is visible",
+        io::ErrorKind::StorageFull => "; free some room",
         io::ErrorKind::AlreadyExists => "; it is left as it is: name another file",
         _ => "",
     }

@@ -157,12 +157,14 @@ fn digits(text: &str, head: &str) -> Option<Hash> {
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), PublishError> {
     let mut options = fs::File::options();
     let opened = options.write(true).create_new(true).mode(mode).open(path);
-    opened
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .map_err(|error| PublishError::io("write", path, error))
+    let failed = |error| PublishError::io("write", path, error);
+    let mut file = opened.map_err(failed)?;
+    let written = file.write_all(text.as_bytes());
+    written.and_then(|()| file.sync_all()).map_err(|error| {
+        // A part of a key is of no use, and would be in the way of the next attempt.
+        let _ = fs::remove_file(path);
+        failed(error)
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::store::Store;
 use super::tree::all_refs;
 use super::walk::{Walk, Walked};
 use crate::Origin;
+use crate::within::is_within;
 
 /// The step of a file system's clock, generously: a file that changed within it is read the next time too.
 const STEP: Duration = Duration::from_millis(2_500);
@@ -65,7 +66,8 @@ pub struct Publication {
 ///
 /// # Errors
 /// [`PublishError::Exists`] for a version that there is; [`PublishError::Changing`] for an origin that changes;
-/// [`PublishError::InUse`] while `gc` works; those of [`Store::create`]; [`PublishError::Io`].
+/// [`PublishError::InUse`] while `gc` works; those of [`Store::create`]; [`PublishError::Io`]; [`PublishError::Full`];
+/// [`PublishError::NotLatest`], where the version is visible.
 pub fn publish(store: &Path, options: &PublishOptions<'_>) -> Result<Publication, PublishError> {
     if options.name.is_latest() {
         return Err(PublishError::Name {
@@ -74,19 +76,22 @@ pub fn publish(store: &Path, options: &PublishOptions<'_>) -> Result<Publication
     }
     let now = since_1970();
     let whole = check_places(options.origin, store)?;
-    match options.remote {
+    let published = match options.remote {
         Some(remote) => {
             let whole = PathBuf::from(remote.identity());
-            let source = Remote::open(remote, options.block, SystemTime::now())?;
-            publish_source(source, &whole, &Store::create(store)?, now, options)
+            Remote::open(remote, options.block, SystemTime::now()).and_then(|source| {
+                publish_source(source, &whole, &Store::create(store)?, now, options)
+            })
         }
         None => {
             let settled = now.saturating_sub(STEP);
             let settled = (settled.as_secs().cast_signed(), settled.subsec_nanos());
-            let source = Local::open(&whole, options.block, settled)?;
-            publish_source(source, &whole, &Store::create(store)?, now, options)
+            Local::open(&whole, options.block, settled).and_then(|source| {
+                publish_source(source, &whole, &Store::create(store)?, now, options)
+            })
         }
-    }
+    };
+    published.map_err(PublishError::unseen)
 }
 
 /// Publishes an opened origin.
@@ -162,14 +167,10 @@ fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
     if bucket.is_some() {
         return Ok(whole);
     }
-    // The store itself, or the directory in which it would be made.
-    let there =
-        std::path::absolute(store).map_err(|error| PublishError::io("open", store, error))?;
-    let there = there.ancestors().find_map(|at| at.canonicalize().ok());
-    if there.is_some_and(|there| there.starts_with(&whole)) {
-        return Err(inside());
+    match is_within(store, &whole).map_err(|error| PublishError::io("open", store, error))? {
+        true => Err(inside()),
+        false => Ok(whole),
     }
-    Ok(whole)
 }
 
 pub(super) fn since_1970() -> Duration {
@@ -264,11 +265,17 @@ fn commit(store: &Store, mut record: Record, key: &SecretKey) -> Result<Record, 
         refuse_existing(store, &record.name)?;
     }
     let pointer = pointer(&record.name.name);
-    store.replace(&pointer.path(), &bytes, &mut |there| {
+    let replaced = store.replace(&pointer.path(), &bytes, &mut |there| {
         let Some(there) = there else { return Ok(true) };
         Ok(Record::unverified(there, &pointer)?.serial < record.serial)
-    })?;
-    Ok(record)
+    });
+    match replaced {
+        Ok(_) => Ok(record),
+        Err(error) => Err(PublishError::NotLatest {
+            version: record.name.to_string(),
+            source: Box::new(error),
+        }),
+    }
 }
 
 fn pointer(name: &str) -> VersionName {

@@ -1,15 +1,33 @@
 //! Published versions: stores, keys and disks that cannot be used.
 
 use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use crate::mounted::has_fuse;
 use crate::published::Place;
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
-    vec![plain(
-        "published_faults::address_that_is_no_store_is_refused_and_makes_no_directory",
-        no_store,
-    )]
+    vec![
+        plain(
+            "published_faults::address_that_is_no_store_is_refused_and_makes_no_directory",
+            no_store,
+        ),
+        needs_root(
+            "published_faults::key_on_a_full_disk_leaves_no_file",
+            full_key,
+        ),
+        needs_root(
+            "published_faults::full_disk_hides_the_version_only_where_it_does",
+            full_disk,
+        ),
+        plain(
+            "published_faults::variable_names_the_state_of_publish",
+            state_variable,
+        ),
+    ]
 }
 
 fn no_store() {
@@ -56,4 +74,125 @@ fn no_store() {
         .says("read s3://bucket/store/", "the bucket");
     let made = fs::read_dir(&within).expect("it is there").count();
     assert_eq!(made, 0, "no directory has the name of an address");
+}
+
+/// A file system in memory, without room but for some pages; unmounted when dropped.
+struct FullDisk(PathBuf);
+
+impl FullDisk {
+    fn new(directory: PathBuf) -> Self {
+        fs::create_dir(&directory).expect("made");
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=64k", "full"]);
+        let status = mount.arg(&directory).status();
+        assert!(status.is_ok_and(|status| status.success()), "root mounts");
+        let disk = Self(directory);
+        disk.leave(0);
+        disk
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Fills it up to this number of pages.
+    fn leave(&self, pages: u64) {
+        let mut filler = fs::File::create(self.at("filler")).expect("made");
+        while filler.write_all(&[1]).is_ok() {}
+        let size = filler.metadata().expect("written").len();
+        assert!(size > 0, "there is a limit");
+        let size = size.saturating_sub(pages * page_size());
+        filler.set_len(size).expect("shortened");
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+const HIDDEN: &str = "nothing of this version is visible";
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("it is there").flatten();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn full_key() {
+    let scratch = Scratch::new();
+    let disk = FullDisk::new(scratch.directory().join("full"));
+    let key = || Ended::of(cachewise(["key"]).arg(disk.at("key")));
+    // One page is enough for the public key, and not for both.
+    for pages in [0, 1] {
+        disk.leave(pages);
+        let said = key().expect(2, "there is no room for both").err();
+        assert!(said.contains("free some room"), "the fix: {said}");
+        assert!(!said.contains(HIDDEN), "a key is no version: {said}");
+        assert_eq!(names_in(&disk.0), ["filler"], "{pages} pages");
+    }
+    disk.leave(2);
+    key().expect(0, "the same name");
+    assert_eq!(names_in(&disk.0), ["filler", "key", "key.pub"]);
+}
+
+fn full_disk() {
+    let place = Place::new();
+    fs::write(place.at("origin/file"), "bytes").expect("written");
+    let disk = FullDisk::new(place.at("full"));
+    let publish = |store: &Path, state: &Path| {
+        let mut command = cachewise(["publish", "-o", "json"]);
+        command.arg(place.at("origin")).arg("data@v1");
+        command.arg("--key").arg(place.at("key"));
+        Ended::of(command.arg("--to").arg(store).arg("--state").arg(state))
+    };
+    let state = place.at("publisher");
+    publish(&disk.at("store"), &state)
+        .expect(2, "the store is full")
+        .says(HIDDEN, "what readers see");
+    let said = publish(&place.at("store"), &disk.at("state"))
+        .expect(0, "the store has room")
+        .err();
+    assert!(said.contains("the next version reads all files"), "{said}");
+    assert!(
+        said.contains("free some room") && !said.contains(HIDDEN),
+        "{said}"
+    );
+    if has_fuse("a mount whose state is on a full disk") {
+        let directory = place.at("mnt");
+        fs::create_dir(&directory).expect("made");
+        let mut mount = cachewise(["mount", "data@v1", "--store"]);
+        mount
+            .arg(place.at("store"))
+            .arg("--trust")
+            .arg(place.at("key.pub"));
+        mount.arg("--state").arg(disk.at("reader")).arg(directory);
+        let said = Ended::of(&mut mount).expect(2, "no serial is kept").err();
+        assert!(
+            said.contains("free some room") && !said.contains(HIDDEN),
+            "{said}"
+        );
+    }
+}
+
+fn state_variable() {
+    let place = Place::new();
+    fs::write(place.at("origin/file"), "bytes").expect("written");
+    let publish = |version: &str, flags: &[&str]| {
+        let mut command = cachewise(["publish"]);
+        command.arg(place.at("origin")).arg(version).args(flags);
+        command.arg("--key").arg(place.at("key"));
+        command.arg("--to").arg(place.at("store"));
+        command.env("CACHEWISE_TIER_STATE", place.at("by variable"));
+        let command = command.current_dir(place.scratch.directory());
+        Ended::of(command).expect(0, "it is published");
+    };
+    publish("a@1", &["--state", "by flag"]);
+    assert!(place.at("by flag/index").exists() && !place.at("by variable").exists());
+    publish("a@2", &[]);
+    assert!(place.at("by variable/index").exists(), "the variable");
 }
