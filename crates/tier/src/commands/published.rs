@@ -1,11 +1,13 @@
 //! `publish`, `key`, `diff` and `gc`: versions of a directory; and versions that are mounted.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use cachewise_cli::output::{Stream, tell};
+use cachewise_cli::settings;
 use cachewise_cli::sinks::Sinks;
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
@@ -13,7 +15,7 @@ use cachewise_tier::published::{
     PublishOptions, Published, Record, SecretKey, Store, VersionName, collect, compare,
     publish as publish_version, record_of, state_directory,
 };
-use cachewise_tier::{BlockCache, Origin, SettingsBuilder};
+use cachewise_tier::{BlockCache, Origin, Setting, SettingsBuilder};
 use cachewise_units::{Bytes, escaped};
 use cachewise_view::{Sheet, SheetCell};
 use tokio::runtime::Runtime;
@@ -52,6 +54,17 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         }
         _ => None,
     };
+    let state = match &arguments.state {
+        Some(state) => Some(state.clone()),
+        None => {
+            let given = settings::of_environment(Setting::PREFIX, ["state"])?;
+            given
+                .into_iter()
+                .flat_map(|one| one.values)
+                .next()
+                .map(PathBuf::from)
+        }
+    };
     let began = Instant::now();
     let done = publish_version(
         &arguments.to,
@@ -62,7 +75,7 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
             key: &key,
             block,
             valid: arguments.valid.get(),
-            state: &state_directory(arguments.state.as_deref()),
+            state: &state_directory(state.as_deref()),
             is_full: arguments.full,
         },
     )

@@ -63,7 +63,7 @@ pub struct Publish {
     #[arg(long)]
     pub full: bool,
     /// Directory for what this machine knows of its last version [default: /var/lib/cachewise of root,
-    /// ~/.local/state/cachewise of other users].
+    /// ~/.local/state/cachewise of other users] [env: CACHEWISE_TIER_STATE].
     #[arg(long, value_name = "DIRECTORY")]
     pub state: Option<PathBuf>,
     /// Columns of the table and of CSV, comma-separated ids or headings; see `cachewise tier columns`.
