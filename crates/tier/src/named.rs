@@ -7,6 +7,7 @@ use cachewise_units::{Bytes, escaped};
 
 use crate::remote::{Credentials, Secret};
 use crate::settings::{SETTINGS, Setting, SettingsBuilder};
+use crate::within::is_within;
 use crate::{Directory, DirectoryOptions, EngineKey, Error, Http, NetworkOptions, Origin, S3};
 
 /// Secrets, which come from the environment only: the name, and the variable of older versions.
@@ -148,12 +149,14 @@ impl SettingsBuilder {
     /// `http`, `https` or `s3`. Credentials for network origins come from the environment.
     ///
     /// # Errors
-    /// As [`Directory::open`], [`Http::open`] and [`S3::open`]; no error shows a name with a password in it.
+    /// As [`Directory::open`], [`Http::open`] and [`S3::open`]; [`Error::Setting`] for a disk in the directory; no error shows
+    /// a name with a password in it.
     pub fn origin(&self, name: &Path) -> Result<Arc<dyn Origin>, Error> {
         let Some((url, scheme)) = name.to_str().and_then(|url| {
             let (scheme, _) = url.split_once("://")?;
             Some((url, scheme.to_ascii_lowercase()))
         }) else {
+            self.check_disk(name)?;
             let options = DirectoryOptions {
                 identity: self.cache.identity.clone(),
                 machine: None,
@@ -180,6 +183,27 @@ impl SettingsBuilder {
                     why,
                 });
             }
+        })
+    }
+}
+
+impl SettingsBuilder {
+    /// Refuses blocks on disk in the origin: they would be files of it, and be cached themselves.
+    fn check_disk(&self, origin: &Path) -> Result<(), Error> {
+        let Some(disk) = &self.cache.disk else {
+            return Ok(());
+        };
+        // An origin that is missing is an error of its own.
+        if !is_within(disk, origin).unwrap_or(false) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "disk",
+            why: format!(
+                "{} is in the origin {}, so that the cache would write its blocks there: name a directory outside of it",
+                escaped(disk),
+                escaped(origin)
+            ),
         })
     }
 }

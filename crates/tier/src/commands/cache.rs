@@ -121,9 +121,9 @@ pub fn runtime(settings: &Settings) -> Result<CacheRuntime> {
 /// Opens an origin by name. Credentials for network origins come from the environment. A name may
 /// contain a password, so errors do not show it before it was checked.
 pub fn origin(name: &str, wanted: &SettingsBuilder) -> Result<Arc<dyn Origin>> {
-    let origin = wanted.origin(Path::new(name));
+    let origin = wanted.origin(Path::new(name)).map_err(spelled);
     if name.contains("://") {
-        return Ok(origin?);
+        return origin;
     }
     origin.with_context(|| format!("cannot open the origin {}", escaped(name)))
 }

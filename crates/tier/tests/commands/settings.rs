@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
             "settings::key_file_that_is_no_secret_key_is_refused",
             key_file,
         ),
+        plain("settings::disk_in_the_origin_is_refused", disk_in_origin),
         plain("settings::help_names_flag_default_and_variable", help),
         plain(
             "settings::limit_of_addresses_is_refused_or_suffices",
@@ -106,6 +107,35 @@ fn key_file() {
         &["--engine-key-file", key],
         "no engine is configured: add --engine URL",
     );
+}
+
+fn disk_in_origin() {
+    let scratch = Scratch::new();
+    let (origin, _) = files(&scratch, "");
+    let mount = scratch.path("mnt");
+    std::fs::create_dir(&mount).expect("made");
+    let link = scratch.path("link");
+    std::os::unix::fs::symlink(origin.join("f"), &link).expect("made");
+    for disk in [origin.join("blocks"), origin.clone(), link] {
+        for command in ["warm", "mount"] {
+            let mut command = cachewise([command, "--disk-size", "64M", "--disk"]);
+            command.arg(&disk).arg(&origin);
+            if command
+                .get_args()
+                .next()
+                .is_some_and(|name| name == "mount")
+            {
+                command.arg(&mount);
+            }
+            Ended::of(&mut command)
+                .expect(2, "blocks would be files of the origin")
+                .says("--disk: ", "the flag")
+                .says("name a directory outside of it", "fix");
+        }
+    }
+    let names = std::fs::read_dir(&origin).expect("it is there");
+    let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["f"], "nothing was written there");
 }
 
 fn aliases() {
