@@ -596,6 +596,7 @@ def test_a_password_comes_from_the_environment_or_a_file(
     engine = f"redis://127.0.0.1:{redis.port}"
     try:
         (tmp_path / "password").write_text("open sesame\n")
+        (tmp_path / "password").chmod(0o600)
         with BlockCache(origin, engine=engine, engine_password_file=tmp_path / "password", **PATIENT) as cache:
             cache.warm(["large"])
             assert "sesame" not in repr(cache) + repr(cache.stat())

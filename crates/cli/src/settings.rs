@@ -6,10 +6,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+
+/// Maximum size of a settings file.
+const LONGEST: Bytes = Bytes(1 << 20);
 
 /// The flag that names a settings file.
 pub const FILE: &str = "settings";
@@ -40,7 +43,7 @@ pub fn variable(prefix: &str, name: &str) -> String {
 /// # Errors
 /// The file cannot be read, is not TOML, has a table, or a key twice.
 pub fn of_file(file: &Path) -> Result<Vec<Given>> {
-    let text = std::fs::read_to_string(file)
+    let text = cachewise_sys::read_input_text(file, LONGEST)
         .with_context(|| format!("cannot read the settings file {}", escaped(file)))?;
     let of_file = || format!("settings file {}", escaped(file));
     let table: toml::Table = text.parse().with_context(of_file)?;

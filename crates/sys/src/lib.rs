@@ -38,6 +38,7 @@
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`]; `file_kind`: [`FileKind`]; `fuse`: [`opening_drops_pages`],
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
+//! - `input`: [`open_input`], [`read_input`], [`read_input_text`]: small files that a user names.
 //! - `signal`: [`is_ignored`].
 //! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `trace`: [`Traced`]: a program that stops behind the calls that open and map files.
@@ -60,6 +61,7 @@ mod extents;
 mod file_kind;
 mod fuse;
 mod handle;
+mod input;
 mod limits;
 mod mapping;
 mod memory;
@@ -90,6 +92,7 @@ pub use extents::{is_all_on_device, place_on_device};
 pub use file_kind::FileKind;
 pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
 pub use handle::open_by_inode;
+pub use input::{open_input, read_input, read_input_text};
 pub use limits::allow_open_files;
 pub use mapping::Mapping;
 pub use memory::{LaterMappings, limit_heaps, lock_memory};

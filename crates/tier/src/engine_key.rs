@@ -1,24 +1,21 @@
 //! [`EngineKey`]: the key of a tenant, under which the blocks of an engine are sealed.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::{Error, secret_file};
 
 /// Length of a key in bytes.
 pub(crate) const KEY: usize = 32;
 
-/// Maximum length of a key file in bytes.
-const LONGEST: u64 = 1 << 10;
+/// Maximum length of a key file.
+const LONGEST: Bytes = Bytes(1 << 10);
 
 /// How to make a key file.
 const ADVICE: &str = "make one with: (umask 077; openssl rand -hex 32 >FILE)";
@@ -49,30 +46,13 @@ impl EngineKey {
     /// grants no access to others, and access of its group only for reading a file of root.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a file that cannot be read, that others can access, or that contains no key.
+    /// [`Error::Setting`] for what is no file or cannot be read, for a file that others can access, or that contains no key.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let wrong = |why: String| Error::Setting {
             setting: "engine_key_file",
             why: format!("{}: {why}", escaped(path)),
         };
-        let failed = |error: std::io::Error| wrong(error.to_string());
-        let file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(wrong(format!("is a directory, not a file; {ADVICE}")));
-        }
-        let mode = metadata.mode() & 0o777;
-        let permitted = if metadata.uid() == 0 { 0o740 } else { 0o700 };
-        if mode & !permitted != 0 {
-            return Err(wrong(format!(
-                "mode {mode:04o} lets other users access the key: chmod 600 {}",
-                cachewise_units::shell_quoted(path)
-            )));
-        }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST as usize + 1));
-        file.take(LONGEST + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        let bytes = secret_file::read("engine_key_file", path, "key", LONGEST)?;
         let secret = key_of(&bytes).map_err(wrong)?;
         Ok(Self::new(&secret))
     }
@@ -126,11 +106,10 @@ fn key_of(content: &[u8]) -> Result<Zeroizing<[u8; KEY]>, String> {
     } else if content.len() == KEY {
         secret.copy_from_slice(content);
     } else {
-        let len = match content.len() as u64 {
-            len if len > LONGEST => format!("more than {LONGEST}"),
-            len => len.to_string(),
-        };
-        return Err(format!("{len} bytes are no key: 32 bytes are; {ADVICE}"));
+        return Err(format!(
+            "{} bytes are no key: 32 bytes are; {ADVICE}",
+            content.len()
+        ));
     }
     let is_constant = secret.iter().all(|byte| Some(byte) == secret.first());
     if is_constant {
@@ -183,7 +162,6 @@ mod tests {
             (&[b'0'; 2 * KEY], "32 equal bytes"),
             (&[7; KEY - 1], "31 bytes are no key"),
             (&[7; KEY + 1], "33 bytes are no key"),
-            (&[7; LONGEST as usize + 1], "more than 1024 bytes"),
         ] {
             let error = key_of(content).expect_err("it is no key");
             assert!(error.contains(why), "{error}");

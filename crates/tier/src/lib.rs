@@ -75,6 +75,7 @@ pub mod remote;
 mod runtime;
 mod seal;
 mod search;
+mod secret_file;
 mod setting_value;
 mod settings;
 #[doc(hidden)]

@@ -97,7 +97,7 @@ settings! {
         /// User name in the ACL of the servers; the password is read from --engine-password-file or from the variable
         /// CACHEWISE_TIER_ENGINE_PASSWORD, never from an argument
         engine_user: Option<String> = None, "NAME";
-        /// File with the password of the servers in its first line
+        /// File with the password of the servers in its first line, readable by this user only
         engine_password_file: Option<PathBuf> = None, "FILE";
         /// File with a secret key: blocks on the servers are encrypted and authenticated under it, and their names reveal
         /// nothing. 32 bytes, or as text 64 hexadecimal digits or base64, readable by this user only. Machines with the

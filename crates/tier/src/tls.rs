@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::Error;
+
+/// Maximum size of a file with certificates: those of a system have 0.5 MiB.
+const LONGEST: Bytes = Bytes(16 << 20);
 
 /// Reads the certificates of authorities: of a file, or the system's.
 ///
@@ -44,9 +47,13 @@ pub(crate) fn config_if_any() -> Result<ClientConfig, Error> {
 
 fn of_file(path: &Path) -> Result<RootCertStore, Error> {
     let name = escaped(path);
-    let certificates = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| wrong(format!("certificates of {name}: {error}")))?;
+    let failed = |error: &dyn std::fmt::Display| wrong(format!("certificates of {name}: {error}"));
+    let read = cachewise_sys::open_input(path)
+        .and_then(|file| cachewise_sys::read_input(file, LONGEST))
+        .map_err(|error| failed(&error))?;
+    let certificates = CertificateDer::pem_slice_iter(&read)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| failed(&error))?;
     let mut roots = RootCertStore::empty();
     let (taken, _) = roots.add_parsable_certificates(certificates);
     match taken {

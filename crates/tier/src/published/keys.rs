@@ -6,14 +6,20 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use cachewise_sys::{open_input, read_input, read_input_text};
+use cachewise_units::Bytes;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use zeroize::Zeroizing;
 
 use super::address::Hash;
 use super::error::PublishError;
 
 const SECRET: &str = "cachewise secret key 1";
 const PUBLIC: &str = "cachewise public key 1";
+
+/// Maximum length of a file with a key.
+const LONGEST: Bytes = Bytes(1 << 10);
 
 /// Signs versions.
 pub struct SecretKey(Ed25519KeyPair);
@@ -74,9 +80,11 @@ impl SecretKey {
     /// [`PublishError::Io`], [`PublishError::Key`], and [`PublishError::OpenKey`] where others may read it.
     pub fn read(file: &Path) -> Result<Self, PublishError> {
         let failed = |error| PublishError::io("read", file, error);
-        let mode = fs::metadata(file).map_err(failed)?.mode() & 0o777;
-        let text = fs::read_to_string(file).map_err(failed)?;
-        let seed = digits(&text, SECRET).ok_or_else(|| PublishError::Key {
+        let opened = open_input(file).map_err(failed)?;
+        let mode = opened.metadata().map_err(failed)?.mode() & 0o777;
+        let bytes = Zeroizing::new(read_input(opened, LONGEST).map_err(failed)?);
+        let text = std::str::from_utf8(&bytes).unwrap_or_default();
+        let seed = digits(text, SECRET).ok_or_else(|| PublishError::Key {
             path: file.to_owned(),
             what: "a secret key",
         })?;
@@ -119,8 +127,8 @@ impl PublicKey {
         if let Some(key) = given.to_str().and_then(Self::parse) {
             return Ok(key);
         }
-        let text =
-            fs::read_to_string(given).map_err(|error| PublishError::io("read", given, error))?;
+        let text = read_input_text(given, LONGEST)
+            .map_err(|error| PublishError::io("read", given, error))?;
         let key = digits(&text, PUBLIC).or_else(|| Hash::parse(text.trim()));
         key.map(|key| Self(key.0)).ok_or_else(|| PublishError::Key {
             path: given.to_owned(),

@@ -4,9 +4,12 @@ use std::env::VarError;
 use std::fmt;
 use std::path::Path;
 
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
 
-use crate::Error;
+use crate::{Error, secret_file};
+
+/// Maximum length of a file with a password.
+const LONGEST: Bytes = Bytes(64 << 10);
 
 /// A password. It comes from the environment or from a file, never from an argument, which every
 /// user of the machine can read in `/proc`.
@@ -31,16 +34,27 @@ impl Secret {
         })
     }
 
-    /// Takes it from the first line of a file.
+    /// Takes it from the first line of a file. The mode of the file grants no access to others, and access of its group only
+    /// for reading a file of root.
     ///
     /// # Errors
-    /// [`Error::Setting`] where the file cannot be read.
+    /// [`Error::Setting`] for what is no file or cannot be read, for a file that others can access, and for an empty line.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::Setting {
-            setting: "engine_password_file",
-            why: format!("{}: {error}", escaped(path)),
-        })?;
-        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+        const SETTING: &str = "engine_password_file";
+        let wrong = |why: &str| Error::Setting {
+            setting: SETTING,
+            why: format!("{}: {why}", escaped(path)),
+        };
+        let bytes = secret_file::read(SETTING, path, "password", LONGEST)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is no text in UTF-8"))?;
+        let password = text.lines().next().unwrap_or_default();
+        if text.trim_ascii().is_empty() {
+            return Err(wrong("is empty: write the password to its first line"));
+        }
+        if password.trim_ascii().is_empty() {
+            return Err(wrong("its first line, which is the password, is empty"));
+        }
+        Ok(Self(password.to_owned()))
     }
 
     /// Takes it from where the program has it already.

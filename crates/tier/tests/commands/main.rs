@@ -24,6 +24,7 @@ mod mount_names;
 mod mount_pins;
 mod mount_posix;
 mod mounted;
+mod named_files;
 mod ordinary_user;
 mod packaged;
 mod permissions;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         mount_posix::trials(),
         faults::trials(),
         growing::trials(),
+        named_files::trials(),
         ordinary_user::trials(),
         packaged::trials(),
         identity::trials(),
