@@ -1,6 +1,7 @@
 //! `tier drop`: paths of a mount are forgotten, here and on all machines.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use cachewise_units::escaped;
 use cachewise_view::{Sheet, SheetCell};
 
 use super::columns::DROPPED;
+use super::stat;
 use crate::commands::arguments::Drop as Arguments;
 
 const NO_MESSAGES: Missing = Missing::NotOffered(Reason::NoEngine);
@@ -75,11 +77,22 @@ fn mount_of(path: &Path) -> Result<(PathBuf, PathBuf)> {
         _ => None,
     };
     for path in linked.into_iter().chain([absolute]) {
+        // Of directories that cannot be looked at, the topmost is the mount.
+        let mut failed = None;
         for directory in path.ancestors() {
-            if fs::symlink_metadata(directory.join(REPORT)).is_ok() {
-                let below = path.strip_prefix(directory)?.to_owned();
-                return Ok((directory.to_owned(), below));
+            match fs::symlink_metadata(directory.join(REPORT)) {
+                Ok(_) => {
+                    let below = path.strip_prefix(directory)?.to_owned();
+                    return Ok((directory.to_owned(), below));
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
+                    _ => failed = Some((directory, error)),
+                },
             }
+        }
+        if let Some((directory, error)) = failed {
+            return Err(stat::unreadable(directory, error));
         }
     }
     bail!(

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use cachewise_model::{Missing, Reason};
 use cachewise_tier::mount::{MountReport, REPORT};
 use cachewise_tier::{BreakerState, Latency, Table, Totals};
@@ -79,12 +79,7 @@ pub(super) fn read(directory: &Path) -> Result<MountReport> {
             "{}: not a mount of `cachewise mount`; `findmnt -t fuse` lists mounts",
             escaped(directory)
         ),
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => bail!(
-            "{}: the process of this mount has ended: fusermount3 -u {}, or mount again",
-            escaped(directory),
-            shell_quoted(directory)
-        ),
-        Err(error) => return Err(error).with_context(|| format!("read {}", escaped(&path))),
+        Err(error) => return Err(unreadable(directory, error)),
     };
     serde_json::from_slice(&text).with_context(|| {
         format!(
@@ -92,6 +87,25 @@ pub(super) fn read(directory: &Path) -> Result<MountReport> {
             escaped(&path)
         )
     })
+}
+
+/// Returns why nothing can be read in a mount, and what to do.
+pub(super) fn unreadable(directory: &Path, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::NotConnected => anyhow!(
+            "{}: the process of this mount has ended: fusermount3 -u {}, or mount again",
+            escaped(directory),
+            shell_quoted(directory)
+        ),
+        io::ErrorKind::PermissionDenied => anyhow!(
+            "{}: permission denied: be the user who mounted it, or mount it with --allow-other",
+            escaped(directory)
+        ),
+        _ => {
+            let path = directory.join(REPORT);
+            anyhow::Error::from(error).context(format!("read {}", escaped(&path)))
+        }
+    }
 }
 
 /// Formats tiers and nodes, without a mount.

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::net::SocketAddrV4;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,6 +26,10 @@ pub fn trials() -> Vec<Trial> {
         plain(
             "drop::mounts_of_one_machine_need_no_engine",
             without_an_engine,
+        ),
+        needs_root(
+            "drop::mount_that_cannot_be_read_is_named_with_the_cause",
+            unreadable,
         ),
     ]
 }
@@ -274,4 +279,41 @@ fn without_an_engine() {
     for mount in [a, b] {
         mount.end().expect(0, "a signal is the usual end");
     }
+}
+
+/// Checks that `drop` of paths in a mount, and `stat` of it, say the same.
+fn say_the_same(command: impl Fn() -> Command, mount: &Path, why: &str) {
+    let said = Ended::of(command().arg("stat").arg(mount)).expect(2, "stat");
+    let said = said.says(why, "cause and fix");
+    for path in ["", "f/0", "missing/too"] {
+        let dropped = Ended::of(command().arg("drop").arg(mount.join(path)));
+        let dropped = dropped.expect(2, "drop");
+        assert_eq!(dropped.err(), said.err(), "{path}");
+    }
+}
+
+fn unreadable() {
+    if !has_fuse("drop in a mount that cannot be read") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(scratch.directory(), mode).expect("ours");
+    let origin = origin(&scratch, 1, 10_000);
+    let mut mounted = Mounted::new(&scratch, &origin, &[]);
+    let directory = mounted.directory.clone();
+    let program = copy_for_everyone(scratch.directory());
+    let as_other = || {
+        let mut command = as_nobody();
+        command.arg(&program);
+        command
+    };
+    say_the_same(as_other, &directory, "be the user who mounted it");
+    mounted.kill();
+    let as_root = || cachewise([""; 0]);
+    let why = format!(
+        "{}: the process of this mount has ended",
+        directory.display()
+    );
+    say_the_same(as_root, &directory, &why);
 }
