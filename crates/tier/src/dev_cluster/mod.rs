@@ -2,7 +2,7 @@
 //!
 //! [`DevCluster`] starts `redis-server` processes from the system's package on free loopback ports, joins them into a
 //! cluster and stops them when it is dropped. If this process ends without dropping it, by `kill -9` for example, the
-//! kernel kills the servers.
+//! kernel kills the servers, and a temporary directory remains.
 //!
 //! It is *not* for production: all nodes share one machine, keep no data across restarts and have no password.
 //!

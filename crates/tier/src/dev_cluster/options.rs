@@ -19,7 +19,7 @@ pub struct DevClusterOptions {
     pub replicas: usize,
     /// One cluster, or independent nodes.
     pub topology: Topology,
-    /// Directory of their files; `None` is a temporary directory, which is removed at the end.
+    /// Directory of their files; `None` is a temporary directory, which is removed at the end, but for `kill -9`.
     pub dir: Option<PathBuf>,
     /// Port of the first node; the others use the next ports. `None` is free ports.
     pub port: Option<u16>,

@@ -141,6 +141,19 @@ fn kill_9_leaves_no_server() {
         directory.join("node-1/redis.log").exists(),
         "logs stay where it was named"
     );
+
+    let (started, document) = start(&["--nodes", "1", "--standalone"]);
+    started.signal(Signal::KILL);
+    started.wait();
+    for (pid, _) in nodes(&document) {
+        gone(pid);
+    }
+    let directory = document["directory"].as_str().expect("a directory");
+    std::fs::remove_dir_all(directory).expect("a temporary one remains, as the help says");
+    let help = Ended::of(&mut cachewise(["dev-cluster", "--help"])).expect(0, "always");
+    let help = help.out().split_whitespace().collect::<Vec<_>>().join(" ");
+    let remains = "kill -9 ends dev-cluster: then the temporary directory remains";
+    assert!(help.contains(remains), "{help}");
 }
 
 fn what_cannot_be() {

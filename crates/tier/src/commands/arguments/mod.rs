@@ -86,7 +86,7 @@ fn usual() -> DevClusterOptions {
     after_help = "dev-cluster starts several redis-server processes on loopback, without a password, and joins them to a cluster. When \
     the cluster is ready, the first line of the output is the value for --engine of `cachewise mount` and `cachewise tier`.\n\n\
     The servers stop when dev-cluster ends: after --duration, Ctrl-C, SIGTERM or kill -9. Their files are deleted, unless \
-    --dir names a directory.\n\n\
+    --dir names a directory, or kill -9 ends dev-cluster: then the temporary directory remains.\n\n\
     Exit status: 0 stopped after --duration; 2 something could not be done; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise tier dev-cluster\n  \
