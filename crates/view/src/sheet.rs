@@ -97,6 +97,11 @@ impl SheetColumns {
         let column = |id: &&str| table.iter().find(|column| column.id == *id).copied();
         SheetColumns(ids.iter().filter_map(column).collect())
     }
+
+    /// The ids of the columns, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|column| column.id)
+    }
 }
 
 /// A cell: text for people, and a value for programs.

@@ -44,6 +44,14 @@ pub fn stat(arguments: &Arguments, period: Period) -> Result<ExitCode> {
             bail!("-o {format} with PERIOD: it has room for one table: use -o jsonl");
         }
     }
+    if let Some(columns) = &arguments.columns
+        && let Some(id) = columns.ids().find(|id| !COLUMNS.contains(id))
+    {
+        bail!(
+            "-c {id} with PERIOD: a period has no such column; it has {}",
+            COLUMNS.join(", ")
+        );
+    }
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let mut sinks: Vec<Sink> = sinks.into_iter().collect();

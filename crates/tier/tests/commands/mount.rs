@@ -409,6 +409,21 @@ fn stat_of_periods() {
     until("two more have", || (periods() > before + 1).then_some(()));
     started.signal(Signal::INT);
     started.wait().expect(0, "Ctrl-C ends it");
+    let with_column = |column: &str| {
+        let mut command = cachewise(["stat"]);
+        command.arg(&mounted.directory);
+        Ended::of(command.args(["10ms", "1", "-c", column]))
+    };
+    with_column("p50_seconds")
+        .expect(2, "a period has no percentiles")
+        .says(
+            "-c p50_seconds with PERIOD: a period has no such column; it has of, name,",
+            "why",
+        );
+    let shown = with_column("calls_total")
+        .expect(0, "a period has it")
+        .out();
+    assert!(shown.contains("CALLS"), "{shown}");
 
     let text = fs::read_to_string(&out).expect("written");
     let lines = text
