@@ -3,17 +3,8 @@
 use cachewise_units::{ByteRange, counted};
 use futures_util::stream::{self, StreamExt};
 
-use crate::{BlockCache, Error, File, Settings, Totals};
-
-/// How many bytes are read before what was read is waited for at the engine and the disk: more under way than the cache
-/// allows would be dropped.
-const STEP: u64 = 8 << 20;
-
-/// How many steps may be under way at once, of all files that are warmed.
-pub(crate) fn steps_at_once(settings: &Settings) -> usize {
-    let steps = settings.fills_in_flight.0 / STEP;
-    usize::try_from(steps).unwrap_or(usize::MAX).clamp(1, 64)
-}
+use crate::cache::STEP;
+use crate::{BlockCache, Error, File, Totals};
 
 /// How many ranges are read at once.
 const RANGES_AT_ONCE: usize = 16;

@@ -24,7 +24,6 @@ use crate::origin_breaker::OriginBreaker;
 use crate::origin_limit::OriginLimit;
 use crate::policy::Remote;
 use crate::published::leaf::Leaves;
-use crate::warm::steps_at_once;
 use crate::{BlockKey, EngineKey, Error, Settings};
 
 /// Maximum wait for a file that was written a moment ago, until its timestamp distinguishes the
@@ -100,6 +99,16 @@ impl WeakCache {
     pub(crate) fn upgrade(&self) -> Option<BlockCache> {
         self.0.upgrade().map(|inner| BlockCache { inner })
     }
+}
+
+/// How many bytes [`BlockCache::warm`] reads before what was read is waited for at the engine and the disk: more under way than the cache
+/// allows would be dropped.
+pub(crate) const STEP: u64 = 8 << 20;
+
+/// How many steps may be under way at once, of all files that are warmed.
+fn steps_at_once(settings: &Settings) -> usize {
+    let steps = settings.fills_in_flight.0 / STEP;
+    usize::try_from(steps).unwrap_or(usize::MAX).clamp(1, 64)
 }
 
 #[derive(Debug)]
