@@ -174,7 +174,11 @@ fn operand(unit: Unit, is_in_bytes: bool, text: &str) -> Result<Operand, String>
             Ok(period) => Ok(Operand::Seconds(period.get().as_secs_f64())),
             Err(error) => Err(error.to_string()),
         },
-        Unit::Ratio => match text.parse() {
+        Unit::Ratio => match text.parse::<Ratio>() {
+            // Usually a percentage without its sign: nearly every ratio is below it.
+            Ok(ratio) if ratio.part() > ratio.whole() && !text.ends_with('%') => Err(format!(
+                "{text} is ambiguous, as the field is a ratio: write {text}%, or {ratio} for {text} times the whole"
+            )),
             Ok(ratio) => Ok(Operand::Ratio(ratio)),
             Err(error) => Err(format!("{error}")),
         },
@@ -232,6 +236,8 @@ mod tests {
             ("read_hit_ratio == 99.6%", true),
             ("read_hit_ratio < 0.9961", true),
             ("HIT% > 99.6 %", false),
+            ("HIT% <= 1", true),
+            ("HIT% <= 100%", true),
             ("cpu_seconds > 1s", true),
             ("cpu_seconds >= 1600ms", false),
             ("cpu_seconds > 0", true),
@@ -273,6 +279,8 @@ mod tests {
             ("missed > -1", "it is negative"),
             ("device_read_bytes > 1MB", "\"MB\" is not a unit"),
             ("hit% > 1x", "\"1x\" is not a ratio"),
+            ("hit% < 90", "write 90%"),
+            ("hit% < 1.5", "write 1.5%"),
             ("lost_events > 1K", "\"1K\" is not a whole number"),
             ("cpu_seconds > soon", "is not an interval"),
         ] {
