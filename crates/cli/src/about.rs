@@ -10,6 +10,7 @@ use clap::Subcommand;
 use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
+use crate::plain::plain;
 use crate::{completions, man};
 
 /// Commands that every program has.
@@ -55,9 +56,11 @@ pub fn sheets(sheets: &[(&str, &[SheetColumn])]) -> String {
     let lists = sheets.iter().map(|(command, columns)| {
         let width = columns.iter().map(|column| column.id.len()).max();
         let width = width.unwrap_or_default();
+        let headings = columns.iter().map(|column| column.header.len()).max();
+        let headings = headings.unwrap_or_default();
         let lines = columns.iter().map(|column| {
             let (id, header, help) = (column.id, column.header, column.help);
-            format!("  {id:width$}  {header:12}  {help}\n")
+            format!("  {id:width$}  {header:headings$}  {help}\n")
         });
         format!("Only in `{command}`:\n{}", lines.collect::<String>())
     });
@@ -68,7 +71,11 @@ pub fn sheets(sheets: &[(&str, &[SheetColumn])]) -> String {
 #[must_use]
 pub fn answer(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        let text = error.render().to_string();
+        let mut text = error.render().to_string();
+        if let Some(source) = std::error::Error::source(error) {
+            let reason = source.to_string();
+            text = text.replace(&format!(": {reason}"), &format!(": {}", plain(&reason)));
+        }
         let _ = write!(io::stderr(), "{}", printable(&text));
         return ExitCode::from(FAILED);
     }

@@ -9,7 +9,7 @@
 //! - `child`: a program that is started and watched; `followed`: a process that runs already
 //! - `names`: units, containers and pods of control groups
 //! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
-//! - `settings`: settings that files and the environment give
+//! - `settings`: settings that files and the environment give; `plain`: reasons of other libraries in plain words
 //! - `sibling`: the other programs of cachewise
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod man;
 mod messages;
 pub mod names;
 pub mod output;
+mod plain;
 pub mod settings;
 pub mod sibling;
 pub mod signals;

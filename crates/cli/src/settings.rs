@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 /// Maximum size of a settings file.
 const LONGEST: Bytes = Bytes(1 << 20);
+use crate::plain::plain;
 
 /// The flag that names a settings file.
 pub const FILE: &str = "settings";
@@ -203,7 +204,7 @@ fn words(command: &Command, arg: &Arg, given: &Given) -> Result<Vec<OsString>> {
 /// Returns the reason of an error in a command line, without usage and hints.
 fn reason(error: &clap::Error) -> String {
     if let Some(source) = std::error::Error::source(error) {
-        return source.to_string();
+        return plain(&source.to_string());
     }
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -288,8 +289,8 @@ mod tests {
                 "topn: no such setting; there are listen, socket, socket_group, top_n,",
             ),
             ("settings = \"x\"", "settings: no such setting"),
-            ("top_n = 10", "top_n: 10 is not in 1..=9"),
-            ("top_n = \"3s\"", "top_n: invalid digit"),
+            ("top_n = 10", "top_n: 10 is not from 1 to 9"),
+            ("top_n = \"3s\"", "top_n: not a whole number"),
             (
                 "top_n = [1, 2]",
                 "top_n: the argument '--top-n <top>' cannot be used multiple times",

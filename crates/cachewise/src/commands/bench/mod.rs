@@ -81,6 +81,11 @@ fn measure(arguments: &Measure) -> Result<ExitCode> {
         );
     }
     let workloads = arguments.workloads();
+    if arguments.depth > 1 && workloads.iter().all(|workload| workload.depth == 1) {
+        bail!(
+            "--depth: only --engine io-uring has several requests in flight: add it, or leave --depth out"
+        );
+    }
     // All are checked before the first starts, so that a slip in the last one does not cost an
     // hour.
     for workload in &workloads {

@@ -52,7 +52,7 @@ pub fn wrong_settings_are_refused_with_their_source() {
             "interval = \"5 MiB\"",
             "serve.toml: interval: \"5 MiB\" is not an interval",
         ),
-        ("top_n = 0", "serve.toml: top_n: 0 is not in 1..=1000"),
+        ("top_n = 0", "serve.toml: top_n: 0 is not from 1 to 1000"),
         ("top_n = 1\ntop-n = 2", "serve.toml: top_n is there twice"),
         ("top_n = 1\ntop_n = 2", "duplicate key"),
         (
@@ -69,7 +69,7 @@ pub fn wrong_settings_are_refused_with_their_source() {
         serve(text, none).says(why, text);
     }
     serve("", ("CACHEWISE_SERVE_TOP_N", "many")).says(
-        "environment variable CACHEWISE_SERVE_TOP_N: invalid digit",
+        "environment variable CACHEWISE_SERVE_TOP_N: not a whole number",
         "why",
     );
 }
