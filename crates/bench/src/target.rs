@@ -29,8 +29,7 @@ impl Target {
         let kind = found.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             let source = rustix::io::Errno::INVAL;
-            let advice =
-                "; neither a file nor a block device, of which alone there are pages in the cache";
+            let advice = "; only files and block devices have pages in the cache";
             return Err(Error::advised("open", path, source, advice));
         }
         let mut options = File::options();

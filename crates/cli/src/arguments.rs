@@ -15,7 +15,7 @@ pub struct Output {
     /// Format, file, or both, for each target.
     #[arg(short, long, value_name = "TARGET", help = OUTPUT_HELP)]
     pub output: Vec<Target>,
-    /// Same as -o json; `run` writes it to standard error, mixed with that of the program: prefer -o FILE.json.
+    /// Same as -o json.
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
     /// When to use colour.

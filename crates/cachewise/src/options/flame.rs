@@ -12,10 +12,10 @@ use clap::Args;
 /// The options of commands that write stacks to files.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StackFiles {
-    /// Write the stacks to this file, one a line, for programs that draw flame graphs; with run, implies --stacks.
+    /// Write the stacks to this file, one a line, for programs that draw flame graphs.
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// Write a flame graph to this file (SVG); with run, implies --stacks.
+    /// Write a flame graph to this file (SVG).
     #[arg(long, value_name = "FILE")]
     pub flamegraph: Option<PathBuf>,
     /// Weight of stacks in --folded and --flamegraph: waited time, pages, or bytes.

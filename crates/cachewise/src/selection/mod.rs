@@ -48,8 +48,8 @@ pub struct Named {
     /// (NAMESPACE/POD).
     #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["cgroup", "unit"])]
     pub container: Option<String>,
-    /// Watch only the processes whose command line matches now, and their descendants: a part of the command line, in
-    /// any case without capitals; re:REGEX; or glob:PATTERN for the name of the program.
+    /// Watch only the processes whose command line matches now, and their descendants: a part of the command line,
+    /// case-insensitive unless PATTERN has capitals; re:REGEX; or glob:PATTERN for the name of the program.
     #[arg(long = "command", id = "program", value_name = "PATTERN", value_parser = Filter::new,
         conflicts_with_all = ["cgroup", "unit", "container"])]
     pub program: Option<Filter>,

@@ -8,10 +8,10 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kept {
-    /// `MemAvailable`: memory that can be had without swapping. Clean page cache counts, so
+    /// `MemAvailable`: memory that programs can get without swapping. Clean page cache counts, so
     /// dropping it changes nothing.
     Available,
-    /// `MemFree`: memory that holds nothing, not even cache.
+    /// `MemFree`: memory that holds nothing; page cache does not count.
     Free,
 }
 

@@ -280,7 +280,7 @@ impl Guard {
             // gain nothing.
             let reason =
                 "no free swap, so only page cache could be dropped, which counts as available \
-                          already: add swap, or keep memory that is not even cache (`--of free`)"
+                          already: add swap, or keep memory free of cache too (`--of free`)"
                     .to_owned();
             events.push(self.back_off(reason)?);
             return Ok(events);
@@ -387,7 +387,7 @@ impl Guard {
             return Some(match self.options.kept {
                 Kept::Available => format!(
                     "reclaiming {reclaimed} made only {gained} more available: clean page cache counts as available \
-                     already (`--of free` keeps memory that is not even cache)"
+                     already (`--of free` keeps memory free of cache too)"
                 ),
                 Kept::Free => format!(
                     "reclaiming {reclaimed} made only {gained} more free: other programs allocated it at once"

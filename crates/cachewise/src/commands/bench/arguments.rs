@@ -118,7 +118,7 @@ pub struct Measure {
     /// Read the whole file first: 1 is --fill preread.
     #[arg(short, long, value_name = "0|1", value_parser = switch(), conflicts_with = "fill")]
     pub preread: Option<bool>,
-    /// Take as much memory as is read, in a separate process: 1 is on.
+    /// Allocate in a separate process as much memory as was read so far: 1 is on.
     #[arg(short, long = "keep-reads", value_name = "0|1", value_parser = switch(), conflicts_with = "bloat")]
     pub bloating: Option<bool>,
     /// Chunk sizes, comma-separated, in KiB or with a unit; each is measured in turn.
@@ -141,7 +141,7 @@ pub struct Measure {
     #[arg(long, value_name = "LIST", value_parser = engines(), value_delimiter = ',', default_value = "pread")]
     pub engine: Vec<Engine>,
     /// Distribution of offsets: uniform, zipf:THETA, normal:PCT, hot:PCT_OF_ACCESSES:PCT_OF_FILE, sequential, mix:PCT_SEQUENTIAL.
-    #[arg(long, value_name = "LAW", default_value = "uniform")]
+    #[arg(long, value_name = "DISTRIBUTION", default_value = "uniform")]
     pub access: Access,
     /// Start operations at any byte instead of multiples of the chunk.
     #[arg(long)]

@@ -20,6 +20,13 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
 #[derive(Debug, Args)]
 #[command(
     override_usage = USAGE,
+    mut_arg("cgroup", |cgroup| cgroup.help("Show the files of all tasks under this control group, by its name or directory")),
+    mut_arg("unit", |unit| unit.help("Show the files of the tasks of this systemd unit; `nginx` stands for `nginx.service`")),
+    mut_arg("container", |container| container.help(
+        "Show the files of the tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod (NAMESPACE/POD)")),
+    mut_arg("program", |program| program.help(
+        "Show the files of the processes whose command line matches, and of their descendants: a part of the command line, \
+        case-insensitive unless PATTERN has capitals; re:REGEX; or glob:PATTERN for the name of the program")),
     after_help = "files changes nothing: it inserts no page, updates no access time, and opens no FIFO or device. Residency \
     is visible to root and to users who own or may write the file; others get `?`.\n\n\
     --all needs root, or CAP_BPF and CAP_PERFMON. It includes closed and deleted files, memfd, shared memory, other \

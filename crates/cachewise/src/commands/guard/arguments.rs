@@ -10,12 +10,12 @@ use crate::options::Output;
 /// `cachewise guard`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Below the mark, guard reclaims memory from the largest group until the target is reached: by memory.reclaim \
+    after_help = "While the machine has less memory than --keep, guard reclaims from the largest group until --target is reached: by memory.reclaim \
     (Linux 5.19), or by lowering memory.high and restoring it; with control groups of version 1 by memory.force_empty, \
     which is stopped at the target. guard never overwrites a limit that another program has set: if that is the only \
     means, it refuses.\n\n\
-    If reclaim gains little, or only makes other tasks wait, guard waits too and says why. Clean page cache already \
-    counts as available: to keep memory that is not even cache, use --of free.\n\n\
+    If reclaim gains little, or only makes other tasks wait, guard waits too and says why. Clean page cache counts \
+    as available memory; to keep memory that holds no cache either, use --of free.\n\n\
     guard keeps old values in --state and restores them at the end, also after Ctrl-C, a panic and kill -9; if its \
     watchdog is killed too, the next start of guard or `cachewise bench restore` restores them.\n\n\
     Exit status: 0 the duration is over; 2 it cannot be done, or the last group is gone; 128+N ended by signal N.\n\n\
@@ -39,17 +39,17 @@ pub struct Guard {
     /// Wait for groups that are not there yet, and go on when they are gone; a glob does so without it.
     #[arg(long)]
     pub follow: bool,
-    /// Also reclaim a step while tasks of the machine wait for memory more than this share of the time, in per cent, above
-    /// the mark too.
+    /// Also reclaim a step whenever tasks of the machine wait for memory more than this share of the time, in per cent,
+    /// even if more memory than --keep is left.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub on_stall: Option<u8>,
-    /// Mark below which reclaim starts, as a size or in per cent of all memory.
+    /// Memory to keep: reclaim starts when less is left. A size, or per cent of all memory.
     #[arg(short, long, value_name = "SIZE|PERCENT", default_value = "3%")]
     pub keep: Amount,
-    /// Amount at which reclaim stops [default: a fifth above the mark, or half of the memory above it if that is less].
+    /// Memory at which reclaim stops [default: a fifth more than --keep, or halfway from --keep to all memory if that is less].
     #[arg(short, long, value_name = "SIZE|PERCENT")]
     pub target: Option<Amount>,
-    /// Kind of memory to keep: reclaimable without swapping, or not even cache.
+    /// Memory that counts for --keep: available (clean page cache counts), or free (holds nothing).
     #[arg(long, value_enum, default_value_t = KeptOf::Available)]
     pub of: KeptOf,
     /// Maximum to reclaim from a group at a time.
@@ -80,9 +80,9 @@ pub struct Guard {
 /// Kind of memory to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KeptOf {
-    /// MemAvailable: memory that can be had without swapping.
+    /// MemAvailable: memory that programs can get without swapping; clean page cache counts.
     Available,
-    /// MemFree: memory that holds nothing, not even cache.
+    /// MemFree: memory that holds nothing; page cache does not count.
     Free,
 }
 

@@ -43,7 +43,7 @@ pub struct OrderFiles {
     /// Show the bytes read per cycle by each order in a memory group with this limit, without reading.
     #[arg(long, value_name = "BYTES")]
     pub simulate: Option<Bytes>,
-    /// Columns of a table with these columns, comma-separated ids or headings; see `cachewise columns`.
+    /// Write a table with these columns, comma-separated ids or headings; see `cachewise columns`.
     #[arg(short, long, value_name = "LIST", value_parser = file_columns(), hide_possible_values = true, conflicts_with_all = ["null", "simulate"])]
     pub columns: Option<Columns>,
     #[command(flatten)]

@@ -26,8 +26,9 @@ const SMALLEST: Bytes = Bytes(1 << 20);
     after_help = "Each sample is written at once: after kill -9 all but the last are there. An existing recording is \
     continued, with the gap marked. FILE.1, FILE.2, ... are its older parts; the oldest is deleted when --max-size is \
     reached.\n\n\
-    Ctrl-C ends the recording. With a command, Ctrl-C goes to the command, the recording ends when the command ends, and \
-    the exit status is that of the command.\n\n\
+    Ctrl-C ends the recording. With a command, Ctrl-C goes to the command, and the recording ends when the command ends.\n\n\
+    Exit status: 0 done, also by Ctrl-C; 2 something could not be recorded; with a command its own status, or 2 if that is 0 and \
+    something could not be recorded.\n\n\
     Examples:\n  \
     cachewise record night.rec\n  \
     cachewise record --interval 100ms build.rec -- make -j8\n  \

@@ -19,6 +19,9 @@ const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[derive(Debug, Args)]
 #[command(
     override_usage = RUN_USAGE,
+    mut_arg("json", |json| json.help("Same as -o json, to standard error, mixed with that of the program: prefer -o FILE.json")),
+    mut_arg("folded", |folded| folded.help("Write the stacks to this file, one a line, for programs that draw flame graphs; implies --stacks")),
+    mut_arg("flamegraph", |graph| graph.help("Write a flame graph to this file (SVG); implies --stacks")),
     after_help = "The report goes to standard error, separate from the output of the program; -o selects a format or a \
     file.\n\n\
     Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. With -p, Ctrl-C \

@@ -19,6 +19,7 @@ use crate::selection::Selection;
     current interval. A pipe, a file and -o have all columns that the screen offers.\n\n\
     -o openmetrics writes one exposition at the end, for the whole time: processes by program name, files by file \
     system, to keep labels few.\n\n\
+    Exit status: 0 done, also by q or Ctrl-C; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise top\n  \
     cachewise top -b -n 3 -d 1 --top 10\n  \
