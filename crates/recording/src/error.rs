@@ -87,7 +87,7 @@ impl ErrorKind {
             io::ErrorKind::PermissionDenied => {
                 "; recordings are for their owner only: be that user, or root"
             }
-            io::ErrorKind::NotFound => "; look at the spelling, and that its directory is there",
+            io::ErrorKind::NotFound => "; check the spelling, and that its directory exists",
             _ => "",
         }
     }
@@ -208,7 +208,7 @@ mod tests {
             "cannot read /day.rec: permission denied; recordings are for their owner only: be that user, or root"
         );
         assert!(
-            error(io::ErrorKind::NotFound).ends_with("that its directory is there"),
+            error(io::ErrorKind::NotFound).ends_with("that its directory exists"),
             "what is not there may be elsewhere"
         );
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);

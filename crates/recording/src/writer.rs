@@ -311,13 +311,22 @@ fn begin(
     let temporary = tempfile::Builder::new()
         .prefix(".cachewise-record-")
         .tempfile_in(directory(path))
-        // Drops the name of the temporary file, which the caller does not know.
-        .map_err(|error| io::Error::from(error.kind()))?;
+        .map_err(without_name)?;
     let mut bytes = start.bytes().to_vec();
     session_frame(session, &mut bytes)?;
     lock(temporary.as_file())?;
     temporary.as_file().write_all_at(&bytes, 0)?;
     Ok((temporary, bytes.len() as u64))
+}
+
+/// Returns the kernel's error in one of `tempfile`, without the name of the temporary file, which the caller does not know.
+fn without_name(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.source());
+    let inner = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
+    match inner.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
 }
 
 fn locked(path: &Path) -> Result<File, ErrorKind> {

@@ -227,3 +227,17 @@ fn a_file_of_somebody_else_is_not_written_over() {
     );
     assert!(!path.exists(), "and nothing was made");
 }
+
+#[test]
+fn a_missing_directory_is_named_as_the_kernel_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("missing/r");
+    let error = Writer::create(&path, session(), Limits::default()).err();
+    let error = error.expect("there is no directory").to_string();
+    assert!(error.contains("No such file or directory"), "{error}");
+    assert!(error.contains("missing/r"), "the file: {error}");
+    assert!(
+        !error.contains(".cachewise-record-"),
+        "not the temporary one: {error}"
+    );
+}
