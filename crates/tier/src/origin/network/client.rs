@@ -105,7 +105,8 @@ impl Client {
         loop {
             let is_last = attempt == ATTEMPTS;
             let first = (attempt == 1).then_some(self.first);
-            match self.attempt(request, first).await {
+            let tried = self.attempt(request, first).await;
+            match tried.map_err(|error| at(&request.url, &error)) {
                 Ok(reply) if is_last || !may_pass(reply.status) => return Ok(reply),
                 Err(error) if is_last || !may_be_mended(&error) => return Err(error),
                 _ => {}
@@ -182,6 +183,14 @@ async fn taken(answer: &mut Response, want: Want) -> io::Result<Bytes> {
     Ok(body.freeze())
 }
 
+/// Returns an error with the server's host and port; user and password of the URL are not shown.
+fn at(url: &Url, error: &io::Error) -> io::Error {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default();
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    io::Error::new(error.kind(), format!("{host}{port}: {error}"))
+}
+
 fn length(bytes: u64) -> io::Result<usize> {
     usize::try_from(bytes).map_err(io::Error::other)
 }
@@ -253,3 +262,31 @@ const OUTER: [&str; 3] = [
     "client error",
     "request or response body error",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_host_and_port_without_credentials() {
+        for (url, text) in [
+            (
+                "http://me:secret@host.example/a?key=secret",
+                "host.example:80: no",
+            ),
+            ("https://host.example/a", "host.example:443: no"),
+            ("http://[::1]:8080/", "[::1]:8080: no"),
+        ] {
+            let error = at(
+                &url.parse().unwrap(),
+                &io::Error::new(io::ErrorKind::TimedOut, "no"),
+            );
+            assert_eq!(error.to_string(), text);
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::TimedOut,
+                "decides about another attempt"
+            );
+        }
+    }
+}
