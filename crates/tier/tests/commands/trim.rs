@@ -1,5 +1,8 @@
 //! `tier trim`: the blocks of servers by tenant, and a limit of them.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers};
@@ -10,6 +13,10 @@ pub fn trials() -> Vec<Trial> {
     vec![
         plain("trim::tenants_are_listed_and_limited", limited),
         plain("trim::tenant_leaves_blocks_of_others", of_one_tenant),
+        plain(
+            "trim::missing_password_is_reported_with_its_variable_and_flag",
+            password,
+        ),
     ]
 }
 
@@ -102,4 +109,31 @@ fn of_one_tenant() {
     let document: Value = serde_json::from_slice(ended.out.as_ref()).expect("JSON");
     assert_eq!(blocks(&document["rows"]), [row("b.c", 0, 12)]);
     assert_eq!(blocks(&rows(&engine)), [row("", 12, 0)]);
+}
+
+fn password() {
+    if !has_redis("tier trim of a server with a password") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 10_000);
+    let (_servers, document) = servers(&["--nodes", "1"]);
+    let engine = ["--engine", document["engine"].as_str().expect("an address")];
+    let node = document["nodes"][0]["address"].as_str().expect("one node");
+    let mut server = TcpStream::connect(node).expect("it listens");
+    server
+        .write_all(b"CONFIG SET requirepass secret\r\n")
+        .expect("sent");
+    let mut reply = [0; 5];
+    server.read_exact(&mut reply).expect("answered");
+    assert_eq!(&reply, b"+OK\r\n");
+    let path = origin.to_str().expect("ours");
+    for command in [&["trim"][..], &["warm", path]] {
+        let mut command = cachewise(command);
+        let ended = Ended::of(command.args(engine)).expect(2, "no password");
+        ended.says(
+            "set CACHEWISE_TIER_ENGINE_PASSWORD, or add --engine-password-file FILE",
+            "the fix",
+        );
+    }
 }

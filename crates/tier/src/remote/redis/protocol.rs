@@ -101,14 +101,25 @@ pub(super) fn refused(said: String) -> RemoteError {
 /// Returns what to do about an answer after which waiting does not help.
 pub(super) fn hopeless(said: &str) -> Option<&'static str> {
     let said_of = |words: &str| said.contains(words);
-    if said_of("WRONGPASS") || said_of("user and password") {
-        Some("check user and password")
-    } else if said_of("NOAUTH") {
-        Some("it wants a password: name the environment variable or the file that has it")
+    if let Some(advice) = login(said) {
+        Some(advice)
     } else if said_of("NOPERM") {
         Some("this user needs +get +set +asking +readonly +cluster|slots, and ~cw:* of the keys")
     } else if said_of("cluster support disabled") {
         Some("it is no cluster: name single nodes as redis://HOST:PORT,...")
+    } else {
+        None
+    }
+}
+
+/// Returns what to do about an answer that refuses the user or the password.
+pub(super) fn login(said: &str) -> Option<&'static str> {
+    if said.contains("WRONGPASS") || said.contains("user and password") {
+        Some("check user and password")
+    } else if said.contains("NOAUTH") {
+        Some(
+            "it wants a password: set CACHEWISE_TIER_ENGINE_PASSWORD, or add --engine-password-file FILE",
+        )
     } else {
         None
     }

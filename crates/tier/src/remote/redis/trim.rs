@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cachewise_units::Bytes as Size;
 use tokio::time::timeout;
 
-use super::protocol::{self, Redis, hopeless};
+use super::protocol::{self, Redis, hopeless, login};
 use super::resp::{self, RespReply};
 use super::topology;
 use crate::remote::wire::{Buffers, Connection, Dialer};
@@ -177,9 +177,14 @@ type NodeConnection<'a> = (&'a Address, Connection<Redis>);
 
 impl Trimmer<'_> {
     fn failed(&self, node: Option<&Address>, why: impl std::fmt::Display) -> Error {
+        let why = why.to_string();
+        let why = match login(&why) {
+            Some(advice) => format!("{why}: {advice}"),
+            None => why,
+        };
         Error::Engine {
             engine: self.engine.to_string(),
-            why: node.map_or_else(|| why.to_string(), |node| format!("{node}: {why}")),
+            why: node.map_or_else(|| why.clone(), |node| format!("{node}: {why}")),
         }
     }
 
@@ -339,6 +344,7 @@ impl Trimmer<'_> {
             _ => None,
         });
         match refused {
+            Some(why) if login(why).is_some() => Err(self.failed(Some(node), why)),
             Some(_) => Err(self.failed(
                 Some(node),
                 format!(
