@@ -86,11 +86,12 @@ impl Room {
         let capacity = self.segments.capacity();
         (all < capacity).then(|| {
             format!(
-                "{} has room for {}, and blocks may take {}: where it runs out they are not kept on this disk, and counted \
-                 as dropped; make room, or say a smaller size",
+                "{} has room for {}, and blocks may take {}: while less than {} is free, blocks are not kept on this disk, and \
+                 counted as dropped; make room, or choose a smaller --disk-size",
                 escaped(self.directory.as_path()),
                 Bytes(all),
-                Bytes(capacity)
+                Bytes(capacity),
+                Bytes(self.margin)
             )
         })
     }
