@@ -9,6 +9,10 @@ use crate::target::Target;
 const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics, markdown), FILE, or FORMAT=FILE; repeat for several files; for FILE alone, its \
     extension selects the format: .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics, .md, else table";
 
+/// The help of `-o` of a command that has no metrics.
+pub const OUTPUT_WITHOUT_METRICS: &str = "Format (table, json, jsonl, csv, markdown), FILE, or FORMAT=FILE; repeat for several files; for FILE alone, its extension \
+    selects the format: .json, .jsonl, .ndjson, .csv, .md, else table";
+
 /// Destination and format of the output.
 #[derive(Debug, Args)]
 pub struct Output {

@@ -46,7 +46,7 @@ pub enum Error {
 
     /// The object is not what it was when it was looked at: no bytes are mixed.
     #[error(
-        "{}: changed at the origin while it was read ({what}); open it again",
+        "{}: changed at the origin while it was read ({what}); read it again",
         named(path)
     )]
     Changed {

@@ -68,15 +68,18 @@ impl SettingsBuilder {
     pub fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let setting = Setting::find(name)?;
         (setting.set)(self, value)?;
-        self.is_disk_sized |= setting.name == "disk_size";
-        self.is_memory_sized |= setting.name == "memory";
+        self.given.push(setting.name);
         Ok(())
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
     }
 
     /// Adapts the settings to a mount whose pages the kernel keeps for ever: the same bytes once more in this process are
     /// of little use, so that less memory is the default.
     pub fn for_kept_pages(&mut self) {
-        if !self.is_memory_sized {
+        if !self.is_given("memory") {
             self.cache.memory = Bytes(32 << 20);
         }
     }
@@ -88,8 +91,19 @@ impl SettingsBuilder {
     /// [`Error::Setting`].
     pub fn finish(mut self, spelled: impl Fn(&str) -> String) -> Result<Self, Error> {
         let wrong = |setting, why| Err(Error::Setting { setting, why });
+        let is_disk_sized = self.is_given("disk_size");
+        let of_versions = ["trust", "poll"]
+            .into_iter()
+            .find(|name| self.is_given(name));
+        if let Some(setting) = of_versions.filter(|_| self.mount.store.is_none()) {
+            let store = spelled("store");
+            let why = format!(
+                "for published versions only: add {store} STORE, and name NAME@VERSION as the origin"
+            );
+            return wrong(setting, why);
+        }
         let cache = &mut self.cache;
-        if self.is_disk_sized && cache.disk.is_none() {
+        if is_disk_sized && cache.disk.is_none() {
             let disk = spelled("disk");
             let why = format!("there is no directory for it: add {disk} DIRECTORY");
             return wrong("disk_size", why);
@@ -126,18 +140,27 @@ impl SettingsBuilder {
                 }
                 None => {}
             }
-        } else if has_tls
-            || cache.engine_user.is_some()
-            || cache.engine_password_file.is_some()
-            || cache.engine_key_file.is_some()
-        {
-            let engine = spelled("engine");
-            let why = format!("no engine is configured: add {engine} URL");
-            return wrong("engine", why);
+        } else {
+            let of_engine = [
+                ("engine_ca", cache.engine_ca.is_some()),
+                ("engine_name", cache.engine_name.is_some()),
+                ("engine_user", cache.engine_user.is_some()),
+                ("engine_password_file", cache.engine_password_file.is_some()),
+                ("engine_key_file", cache.engine_key_file.is_some()),
+                ("zone", cache.zone.is_some()),
+                ("zone_of", cache.zone_of.is_some()),
+            ];
+            if let Some((setting, _)) = of_engine.into_iter().find(|(_, is_set)| *is_set) {
+                let engine = spelled("engine");
+                return wrong(
+                    setting,
+                    format!("no engine is configured: add {engine} URL"),
+                );
+            }
         }
         if !self.mount.share_names.is_zero() && cache.engine_key.is_none() {
             let key = spelled("engine_key_file");
-            let why = format!("names are shared sealed alone: add {key} FILE");
+            let why = format!("shared names must be encrypted and authenticated: add {key} FILE");
             return wrong("share_names", why);
         }
         cache.check()?;
@@ -175,7 +198,7 @@ impl SettingsBuilder {
             "s3" => Arc::new(S3::open(url, &options()?)?),
             _ => {
                 let why = format!(
-                    "no origin is a {}; name a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX",
+                    "the scheme {} is not supported: name a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX",
                     escaped(&scheme)
                 );
                 return Err(Error::Setting {
@@ -251,10 +274,11 @@ mod tests {
             ("deadline", "20 MiB", "is not a unit of time"),
             ("deadline", "never", "not an interval"),
             ("hedge", "0", "zero"),
-            ("origin_reads", "-1", "invalid digit"),
-            ("hedge_share", "half", "invalid float"),
+            ("origin_reads", "-1", "\"-1\" is not a whole number"),
+            ("hedge_share", "half", "\"half\" is not a number"),
             ("allow_other", "yes", "true"),
-            ("engine", "http://a:1", "is unknown"),
+            ("engine", "http://a:1", "scheme \"http\" is unknown"),
+            ("engine", "127.0.0.1", "the form is redis-cluster://"),
         ] {
             let error = SettingsBuilder::default().take(name, value);
             let error = error.expect_err("it is refused");

@@ -1,10 +1,12 @@
 //! [`SettingValue`]: values of settings as text.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_units::{Bytes, Period};
 
+use crate::Error;
 use crate::remote::{EngineSettings, ZoneMap};
 
 /// A type of settings, as text.
@@ -17,10 +19,10 @@ pub(crate) trait SettingValue: Sized {
 }
 
 macro_rules! as_printed {
-    ($($type:ty),+) => {$(
+    ($($type:ty: $why:expr),+) => {$(
         impl SettingValue for $type {
             fn read(text: &str, _: &str) -> Result<Self, String> {
-                text.parse::<$type>().map_err(|error| error.to_string())
+                text.parse::<$type>().map_err(|error| $why(text, error))
             }
 
             fn shown(&self, _: &str) -> String {
@@ -30,7 +32,24 @@ macro_rules! as_printed {
     )+};
 }
 
-as_printed!(Bytes, bool, usize, f64, String, EngineSettings, ZoneMap);
+as_printed!(
+    Bytes: own,
+    bool: |text, _| format!("{text:?} is not true or false"),
+    usize: |text, _| format!("{text:?} is not a whole number from 0"),
+    f64: |text, _| format!("{text:?} is not a number"),
+    String: own,
+    // Its error names the setting, which every caller of this names itself.
+    EngineSettings: |_, error| match error {
+        Error::Setting { why, .. } => why,
+        other => other.to_string(),
+    },
+    ZoneMap: own
+);
+
+/// Returns an error that this project words.
+fn own(_: &str, error: impl Display) -> String {
+    error.to_string()
+}
 
 impl SettingValue for PathBuf {
     fn read(text: &str, _: &str) -> Result<Self, String> {

@@ -34,9 +34,8 @@ pub struct SettingsBuilder {
     pub cache: Settings,
     /// Settings of the mount.
     pub mount: MountOptions,
-    pub(crate) is_disk_sized: bool,
-    /// Whether `memory` was set.
-    pub(crate) is_memory_sized: bool,
+    /// The names of the settings that were set.
+    pub(crate) given: Vec<&'static str>,
 }
 
 /// Declares structs of settings. A field with a unit is a setting that users name: the doc comment is its help. Fields

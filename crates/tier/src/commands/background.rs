@@ -13,6 +13,8 @@ use cachewise_cli::settings::FILE;
 use cachewise_tier::Setting;
 use tempfile::TempDir;
 
+use crate::commands::arguments::OPTIONS;
+
 /// The name by which mount(8) starts a helper for `-t cachewise`.
 pub const HELPER: &str = "mount.cachewise";
 
@@ -68,6 +70,7 @@ pub fn typed(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsStri
     let mut typed: Vec<OsString> = ["cachewise-tier", "mount", BACKGROUND]
         .map(Into::into)
         .into();
+    typed.push(format!("--{OPTIONS}").into());
     let mut places = Vec::new();
     let mut left = arguments.into_iter().skip(1);
     while let Some(argument) = left.next() {
@@ -254,6 +257,7 @@ mod tests {
                 "cachewise-tier",
                 "mount",
                 "--background",
+                "--from-mount-options",
                 "--memory=1G",
                 "--allow-other",
                 "--settings=/etc/data.toml",

@@ -1,5 +1,6 @@
 //! A block cache from what was typed: settings, the origin, and the runtime that it works in.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::commands::arguments::SettingFlags;
 use cachewise_cli::output::tell;
 use cachewise_cli::settings;
 
-/// Returns the settings: a flag overrides the environment, which overrides a settings file. `adapt` changes the settings
+/// Returns the settings: a flag overrides the environment, which overrides a settings file. Errors name the source of a
+/// wrong value. `adapt` changes the settings
 /// that file and environment have for all commands.
 pub fn wanted<const MOUNTS: bool>(
     typed: &SettingFlags<MOUNTS>,
@@ -27,6 +29,7 @@ pub fn wanted<const MOUNTS: bool>(
         Some(file) => settings::of_file(file)?,
         None => Vec::new(),
     };
+    let mut sources = HashMap::new();
     let names = SETTINGS.iter().map(|setting| setting.name);
     given.extend(settings::of_environment(Setting::PREFIX, names)?);
     for one in given {
@@ -34,21 +37,35 @@ pub fn wanted<const MOUNTS: bool>(
             [value] => wanted.take(&one.name, value),
             _ => Err("it has one value".to_owned()),
         };
-        taken.map_err(anyhow::Error::msg).context(one.source)?;
+        taken
+            .map_err(anyhow::Error::msg)
+            .with_context(|| one.source.clone())?;
+        sources.insert(one.name, one.source);
     }
     adapt(&mut wanted.cache);
     for (name, value) in &typed.flags {
+        let source = match typed.are_options {
+            true => format!("option {name}"),
+            false => flag(name),
+        };
         let taken = wanted.take(name, value).map_err(anyhow::Error::msg);
-        taken.with_context(|| flag(name))?;
+        taken.with_context(|| source.clone())?;
+        sources.insert((*name).to_owned(), source);
     }
-    wanted.finish(flag).map_err(spelled)
+    let source = |name: &str| sources.get(name).cloned().unwrap_or_else(|| flag(name));
+    wanted.finish(source).map_err(|error| named(error, source))
 }
 
 /// Returns an error with the flag of the setting that is wrong, as typed.
 pub fn spelled(error: Error) -> anyhow::Error {
+    named(error, flag)
+}
+
+/// Returns an error with the source of the setting that is wrong: a flag, an option of mount(8), a variable, or a key.
+fn named(error: Error, source: impl Fn(&str) -> String) -> anyhow::Error {
     match error {
         Error::Setting { setting, why } if Setting::find(setting).is_ok() => {
-            anyhow::anyhow!("{}: {why}", flag(setting))
+            anyhow::anyhow!("{}: {why}", source(setting))
         }
         error => error.into(),
     }

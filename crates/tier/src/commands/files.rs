@@ -60,9 +60,7 @@ struct Outcome {
 /// Runs the subcommand on files and trees of the origin, or on those of a snapshot.
 pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) -> Result<ExitCode> {
     let sinks = Sinks::open_whole(&arguments.output, Stream::Stdout)?;
-    if sinks.have(Format::OpenMetrics) {
-        bail!("this command ends, so there is nothing to scrape: use -o json or -o csv");
-    }
+    super::refuse_metrics(&sinks)?;
     let wanted = cache::wanted(&arguments.cache, be_patient)?;
     if act == Act::Put && wanted.cache.engine.is_none() {
         bail!("put writes blocks to an engine, and none is configured: add --engine URL");

@@ -35,7 +35,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use cachewise_kstat::Kernel;
 use cachewise_model::SCHEMA_VERSION;
 use cachewise_view::{Format, Sheet, SheetColumn};
@@ -98,11 +98,18 @@ fn write(sinks: Sinks, text: impl Fn(&Sink) -> Result<String>) -> Result<()> {
     })
 }
 
+/// Refuses metrics of a command without any.
+fn refuse_metrics(sinks: &Sinks) -> Result<()> {
+    ensure!(
+        !sinks.have(Format::OpenMetrics),
+        "-o openmetrics: only `tier stat` has metrics to scrape: use -o json or -o csv"
+    );
+    Ok(())
+}
+
 /// Writes a table alone to each target.
 fn written(sinks: Sinks, sheet: &Sheet) -> Result<()> {
-    if sinks.have(Format::OpenMetrics) {
-        bail!("this command has no metrics to scrape: use -o json or -o csv");
-    }
+    refuse_metrics(&sinks)?;
     write(sinks, |sink| {
         Ok(match sink.format {
             Format::Csv => sheet.csv()?,

@@ -104,6 +104,17 @@ fn helper() {
             "option memmory=8M: no such setting; there are memory,",
             "which there are",
         );
+    for (options, why) in [
+        (
+            "memory=abc",
+            "cachewise: option memory: \"abc\" is not a size",
+        ),
+        ("rw,threads=0", "cachewise: option threads: 0 is not from 1"),
+    ] {
+        mounts(options)
+            .expect(2, options)
+            .says(why, "as it was written");
+    }
     mounts("rw,_netdev,x-systemd.automount,memory=8M").expect(0, "it is mounted");
     use_and_end(&directory);
 }

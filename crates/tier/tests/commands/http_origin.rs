@@ -351,7 +351,10 @@ fn secrets() {
             "CACHEWISE_TIER_ORIGIN_AUTHORIZATION",
         ),
         ("http://127.0.0.1:1/?token=geheim", "?"),
-        ("ftp://me:geheim@127.0.0.1:1/", "no origin is a ftp"),
+        (
+            "ftp://me:geheim@127.0.0.1:1/",
+            "the scheme ftp is not supported",
+        ),
         ("s3://key:geheim@bucket/", "AWS_ACCESS_KEY_ID"),
     ] {
         let refused = tier("get", &[origin, "x"]).expect(2, "a secret in an argument");

@@ -150,7 +150,10 @@ fn aliases() {
     let engine = ["--engine", "redis+tls://127.0.0.1:1", "--disk", disk];
     warm(&origin, &file, &[], &engine)
         .expect(2, "there is no password file")
-        .says("--engine-password-file: /missing: No such file", "why");
+        .says(
+            "cache.toml: engine-password-file: /missing: No such file",
+            "why",
+        );
     write(&file, b"engine_user = \"a\"\n");
     for variable in [
         "CACHEWISE_TIER_ENGINE_PASSWORD",
@@ -160,7 +163,7 @@ fn aliases() {
         warm(&origin, &file, &[], &engine)
             .expect(2, "there is no password")
             .says(
-                "--engine-user: there is no password: set CACHEWISE_TIER_ENGINE_PASSWORD",
+                "cache.toml: engine_user: there is no password: set CACHEWISE_TIER_ENGINE_PASSWORD",
                 "why",
             );
         let ended = warm(&origin, &file, &[(variable, "open sesame")], &engine);
@@ -186,8 +189,26 @@ fn refused() {
             "deadline = \"5 MiB\"",
             "deadline: \"5 MiB\" is not an interval",
         ),
-        ("block = 100000", "--block: 97.7 KiB is not a power of two"),
-        ("threads = 300", "--threads: 300 is not from 1 to 256"),
+        (
+            "block = 100000",
+            "cache.toml: block: 97.7 KiB is not a power of two",
+        ),
+        (
+            "threads = 300",
+            "cache.toml: threads: 300 is not from 1 to 256",
+        ),
+        (
+            "disk-size = \"1G\"",
+            "cache.toml: disk-size: there is no directory for it: add --disk DIRECTORY",
+        ),
+        (
+            "zone = \"a\"",
+            "cache.toml: zone: no engine is configured: add --engine URL",
+        ),
+        (
+            "poll = 5",
+            "cache.toml: poll: for published versions only: add --store STORE",
+        ),
         ("block = \"64K\"\nblock = \"32K\"", "duplicate key"),
         (
             "origin-reads = 1\norigin_reads = 2",
@@ -195,7 +216,7 @@ fn refused() {
         ),
         (
             "allow_other = \"maybe\"",
-            "allow_other: provided string was not",
+            "allow_other: \"maybe\" is not true or false",
         ),
         ("block = [1, 2]", "cache.toml: block: it has one value"),
         ("[cache]\nblock = 1", "cache is of the type table"),
@@ -219,7 +240,7 @@ fn refused() {
         (
             "CACHEWISE_TIER_HEDGE_SHARE",
             "2",
-            "--hedge-share: 2 is not from 0 to 1",
+            "variable CACHEWISE_TIER_HEDGE_SHARE: 2 is not from 0 to 1",
         ),
     ] {
         warm(&origin, &file, &[(variable, value)], &[])
@@ -243,6 +264,14 @@ fn refused() {
         (
             &["--origin-reads", "0"],
             "--origin-reads: 0 is too small: the minimum is 1",
+        ),
+        (
+            &["--engine", "127.0.0.1:6379"],
+            "cachewise: --engine: the form is redis-cluster://HOST:PORT",
+        ),
+        (
+            &["--zone-of", "a=10.0.0.0/8"],
+            "--zone-of: no engine is configured: add --engine URL",
         ),
     ] {
         let ended = warm(&origin, &file, &[], flags);

@@ -13,7 +13,12 @@ pub struct SettingFlags<const MOUNTS: bool> {
     pub file: Option<PathBuf>,
     /// Names and values.
     pub flags: Vec<(&'static str, String)>,
+    /// Whether mount(8) was given them, as options.
+    pub are_options: bool,
 }
+
+/// The flag of a command line that was made of mount(8)'s options.
+pub const OPTIONS: &str = "from-mount-options";
 
 /// Flags of commands that read through the cache.
 pub type CacheFlags = SettingFlags<false>;
@@ -50,7 +55,13 @@ impl<const MOUNTS: bool> Args for SettingFlags<MOUNTS> {
                 _ => arg,
             }
         });
-        command.arg(file.help_heading("The cache")).args(all)
+        let options = Arg::new(OPTIONS)
+            .long(OPTIONS)
+            .action(ArgAction::SetTrue)
+            .hide(true);
+        let options = MOUNTS.then_some(options);
+        let file = file.help_heading("The cache");
+        command.arg(file).args(all).args(options)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -70,6 +81,7 @@ impl<const MOUNTS: bool> FromArgMatches for SettingFlags<MOUNTS> {
         Ok(Self {
             file: matches.get_one::<PathBuf>(FILE).cloned(),
             flags: flags.collect(),
+            are_options: MOUNTS && matches.get_flag(OPTIONS),
         })
     }
 

@@ -10,7 +10,7 @@ mod trim;
 use std::path::PathBuf;
 
 use cachewise_cli::about::About;
-use cachewise_cli::arguments::Output;
+use cachewise_cli::arguments::{OUTPUT_WITHOUT_METRICS, Output};
 use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_tier::dev_cluster::DevClusterOptions;
 use cachewise_units::{Bytes, Period};
@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::columns;
 
-pub use cache::{CacheFlags, SettingFlags};
+pub use cache::{CacheFlags, OPTIONS, SettingFlags};
 pub use csi::Csi;
 pub use drop::Drop;
 pub use mount::Mount;
@@ -31,7 +31,7 @@ pub use trim::Trim;
 #[command(name = "cachewise-tier", version, max_term_width = 100)]
 #[command(
     after_help = "`cachewise tier` and `cachewise mount` start this program.\n\n\
-    Exit status: 0 done; 1 the answer is no (verify, diff); 2 something could not be done, usage included; 128+N ended by \
+    Exit status: 0 done; 1 the answer is no (verify, diff), or drop did not reach all machines; 2 something could not be done, usage included; 128+N ended by \
     signal N."
 )]
 pub struct Cli {
@@ -48,12 +48,14 @@ pub enum Command {
     /// Write a file to standard output, read through the cache.
     Get(Get),
     /// Read files from the origin and write all their blocks to the engine.
+    #[command(after_help = PUT)]
     Put(OnFiles),
     /// Fetch the missing blocks of files into the cache.
     Warm(Warm),
     /// Show the requests of a mount, and the hits and latencies of each tier and server.
     Stat(TierStat),
     /// Compare blocks on the disk and in the engine with the origin, byte by byte, and store nothing.
+    #[command(after_help = VERIFY)]
     Verify(OnFiles),
     /// Forget names and blocks of a path of a mount, on all machines.
     Drop(Drop),
@@ -83,6 +85,7 @@ fn usual() -> DevClusterOptions {
 /// `cachewise tier dev-cluster`.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)),
     after_help = "dev-cluster starts several redis-server processes on loopback, without a password, and joins them to a cluster. When \
     the cluster is ready, the first line of the output is the value for --engine of `cachewise mount` and `cachewise tier`.\n\n\
     The servers stop when dev-cluster ends: after --duration, Ctrl-C, SIGTERM or kill -9. Their files are deleted, unless \
@@ -153,17 +156,29 @@ pub struct Get {
     pub cache: CacheFlags,
 }
 
-const ON_FILES: &str = "Exit status: 0 done; 1 bytes differ (verify); 2 something could not be done.\n\n\
+const PUT: &str = "put reads files from the origin, not from the cache, and writes every block.\n\n\
+    Exit status: 0 done; 2 something could not be done, or a block did not reach the engine; 128+N ended by signal N.\n\n\
+    Examples:\n  \
+    cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data\n  \
+    cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin";
+
+const WARM: &str = "warm reads the blocks that no tier has from the origin, and copies those of the engine to the local disk.\n\n\
+    Exit status: 0 done; 2 something could not be done, or a block did not reach the disk or the engine; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise tier warm --engine redis-cluster://10.0.0.1:6379 /srv/data model\n  \
-    cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin\n  \
     cachewise tier warm --disk /var/cache/blocks s3://bucket/data\n  \
-    cachewise tier warm --disk /var/cache/blocks --snapshot start.snap --mounted-at /mnt s3://bucket/data\n  \
-    cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data";
+    cachewise tier warm --disk /var/cache/blocks --snapshot start.snap --mounted-at /mnt s3://bucket/data";
+
+const VERIFY: &str = "verify compares the blocks that the disk and the engine have with the origin. Blocks that they do not have are counted as \
+    missing, and are no difference.\n\n\
+    Exit status: 0 no difference; 1 blocks differ or are damaged; 2 something could not be done; 128+N ended by signal N.\n\n\
+    Examples:\n  \
+    cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data\n  \
+    cachewise tier verify --disk /var/cache/blocks s3://bucket/data model/weights.bin";
 
 /// `cachewise tier put`, `warm` and `verify`.
 #[derive(Debug, Args)]
-#[command(after_help = ON_FILES)]
+#[command(mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)))]
 pub struct OnFiles {
     /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
@@ -182,7 +197,7 @@ pub struct OnFiles {
 
 /// `cachewise tier warm`.
 #[derive(Debug, Args)]
-#[command(after_help = ON_FILES)]
+#[command(after_help = WARM)]
 pub struct Warm {
     /// Read the blocks of the pages in a snapshot only, in its order; see `cachewise snapshot`.
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_cli::arguments::Output;
+use cachewise_cli::arguments::{OUTPUT_WITHOUT_METRICS, Output};
 use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_units::{Bytes, Period};
 use cachewise_view::SheetColumns;
@@ -28,11 +28,13 @@ pub struct Key {
 /// `cachewise tier publish`.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)),
     after_help = "publish writes the files of ORIGIN that the store does not have, and then one signed record, which makes the version \
     visible at once. A version never changes. Files whose size, inode and times are those of the last version from this \
     machine are not read; nor are objects of a bucket or a server of HTTP whose size and ETag are. A file that changes while it \
     is read is read again, up to 3 times.\n\n\
-    Exit status: 0 published; 2 something could not be done, and no version is visible.\n\n\
+    Exit status: 0 published; 2 something could not be done; no version is visible, unless the message \
+    says that it is published.\n\n\
     Examples:\n  \
     cachewise tier publish /srv/model model@2026.11 --to /srv/store --key /etc/cachewise/publisher\n  \
     cachewise tier publish /srv/model model@2026.11 --to s3://bucket/store --key /etc/cachewise/publisher\n  \
@@ -76,6 +78,7 @@ pub struct Publish {
 /// `cachewise tier diff`.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)),
     after_help = "diff lists names that were added or removed, or whose content or attributes differ. It reads only directories that \
     differ, and no file.\n\n\
     Exit status: 0 no difference; 1 there are differences; 2 something could not be done.\n\n\
@@ -105,6 +108,7 @@ pub struct Diff {
 /// `cachewise tier gc`.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)),
     after_help = "gc removes all but the newest versions of each name, and the packs that no version left refers to. A mount of a removed \
     version fails at its next read from the store. gc and publish to a directory exclude each other on one machine; --age, \
     which must be longer than a publication takes, protects what others are publishing.\n\n\

@@ -1,6 +1,6 @@
 //! `cachewise tier trim`, as typed.
 
-use cachewise_cli::arguments::Output;
+use cachewise_cli::arguments::{OUTPUT_WITHOUT_METRICS, Output};
 use cachewise_cli::columns::SheetColumnsParser;
 use cachewise_units::{Bytes, Period};
 use cachewise_view::SheetColumns;
@@ -12,6 +12,7 @@ use crate::commands::columns;
 /// `cachewise tier trim`.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("output", |output| output.help(OUTPUT_WITHOUT_METRICS)),
     after_help = "trim lists the blocks of all nodes of a Redis Cluster, Valkey or Redis, by tenant (--tenant of the clients), with the memory \
     that they take and the longest time without a use. With --tenant, also as a variable or in the settings file, it counts and \
     removes the blocks of that tenant only, and shows no others. Without --unused and --limit it removes nothing. With --limit, blocks that \
