@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Datum, SCHEMA_VERSION};
+use cachewise_model::{Datum, Missing, Reason, SCHEMA_VERSION};
 use cachewise_tier::dev_cluster::{
     DevCluster, DevClusterError, DevClusterOptions, DevNode, Role, Topology,
 };
-use cachewise_units::escaped;
+use cachewise_units::{counted, escaped};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumns, length};
 use serde_json::json;
 
@@ -20,15 +20,16 @@ use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::{Sink, Stream, tell};
 use cachewise_cli::sinks::Sinks;
 
+/// The master of a master.
+const NO_MASTER: Missing = Missing::NotOffered(Reason::NotApplicable);
+
 /// How often servers that ended are looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs a cluster until a signal ends it.
 pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
-    if sinks.have(Format::OpenMetrics) {
-        bail!("dev-cluster has no metrics to scrape: use -o json or -o csv");
-    }
+    super::refuse_metrics(&sinks)?;
     let options = DevClusterOptions {
         nodes: arguments.nodes,
         replicas: arguments.replicas,
@@ -54,8 +55,8 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     let columns = arguments.columns.as_ref();
     super::write(sinks, |sink| text(sink, columns, &cluster))?;
     tell(&format!(
-        "{} servers ready after {}, files in {}; Ctrl-C stops them",
-        cluster.nodes().len(),
+        "{} ready after {}, files in {}; Ctrl-C stops all",
+        counted(cluster.nodes().len() as u64, "server"),
         length(began.elapsed()),
         escaped(cluster.directory())
     ));
@@ -106,7 +107,7 @@ fn sheet(nodes: &[DevNode]) -> Sheet {
         sheet.rows.push(vec![
             SheetCell::text(node.address.to_string()),
             SheetCell::text(role),
-            SheetCell::text(master.unwrap_or_default()),
+            SheetCell::or_missing(master, NO_MASTER, SheetCell::text),
             SheetCell::of(&Datum::Id(node.pid.into())),
         ]);
     }
@@ -114,10 +115,6 @@ fn sheet(nodes: &[DevNode]) -> Sheet {
 }
 
 fn document(cluster: &DevCluster) -> serde_json::Value {
-    let nodes = cluster.nodes().iter().map(|node| {
-        let (role, master) = role(cluster.nodes(), node);
-        json!({"address": node.address.to_string(), "role": role, "of": master, "pid": node.pid})
-    });
     json!({
         "schema_version": SCHEMA_VERSION,
         "timestamp": host::timestamp(),
@@ -125,6 +122,6 @@ fn document(cluster: &DevCluster) -> serde_json::Value {
         "page_size_bytes": cachewise_sys::page_size().get(),
         "engine": cluster.address(),
         "directory": cluster.directory().to_string_lossy(),
-        "nodes": nodes.collect::<Vec<_>>(),
+        "nodes": sheet(cluster.nodes()).json(),
     })
 }

@@ -33,8 +33,13 @@ pub enum DevClusterError {
     },
 
     /// A server ended instead of serving.
-    #[error("a redis-server ended at once ({status}); the end of its log: {words}")]
+    #[error(
+        "{} ended at once ({status}); the end of its log: {words}",
+        escaped(program)
+    )]
     Ended {
+        /// The program that was started.
+        program: PathBuf,
         /// The exit status or signal.
         status: String,
         /// The end of its log.

@@ -85,7 +85,11 @@ impl RedisServer {
                 let words = last_words(&log);
                 return Err(match words.contains("Address already in use") {
                     true => DevClusterError::PortInUse { port },
-                    false => DevClusterError::Ended { status, words },
+                    false => DevClusterError::Ended {
+                        program: options.server.clone(),
+                        status,
+                        words,
+                    },
                 });
             }
             match wire::ask(server.address(), &["INFO", "server"]) {

@@ -167,6 +167,9 @@ fn what_cannot_be() {
     ]))
     .expect(2, "no such program")
     .says("apt-get install -y redis-server", "what to install");
+    Ended::of(&mut cachewise(["dev-cluster", "--server", "/bin/true"]))
+        .expect(2, "no server")
+        .says("/bin/true ended at once", "which program");
     Ended::of(&mut cachewise([
         "dev-cluster",
         "--port",
