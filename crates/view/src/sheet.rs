@@ -124,6 +124,12 @@ impl SheetCell {
         }
     }
 
+    /// A list of names, separated by spaces in tables and CSV.
+    #[must_use]
+    pub fn names(names: &[String]) -> SheetCell {
+        SheetCell::with_text(names, names.join(" "))
+    }
+
     /// A value, as all tables show it.
     #[must_use]
     pub fn of(datum: &Datum) -> SheetCell {
@@ -323,6 +329,7 @@ impl Sheet {
             let cells = row.iter().map(|cell| match &cell.json {
                 Json::Null => String::new(),
                 Json::String(text) => text.clone(),
+                Json::Array(_) => cell.text.clone(),
                 other => other.to_string(),
             });
             let reasons = Reasons::of_missing(self.reasons(row)).cells();

@@ -215,14 +215,19 @@ pub const DIFFERENCES: [SheetColumn; 4] = [
 ];
 
 /// `gc`: the one collection.
-pub const COLLECTED: [SheetColumn; 6] = [
+pub const COLLECTED: [SheetColumn; 7] = [
     SheetColumn::new(
         "removed_versions",
         "REMOVED",
-        false,
-        "Versions that were removed",
+        true,
+        "Number of versions that were removed",
     ),
-    SheetColumn::new("kept_versions", "KEPT", true, "Versions that are left"),
+    SheetColumn::new(
+        "kept_versions",
+        "KEPT",
+        true,
+        "Number of versions that are left",
+    ),
     SheetColumn::new(
         "removed_packs",
         "PACKS-REMOVED",
@@ -232,6 +237,12 @@ pub const COLLECTED: [SheetColumn; 6] = [
     SheetColumn::new("removed_bytes", "REMOVED-BYTES", true, "Their bytes"),
     SheetColumn::new("kept_packs", "PACKS-KEPT", true, "Packs that are left"),
     SheetColumn::new("kept_bytes", "KEPT-BYTES", true, "Their bytes"),
+    SheetColumn::new(
+        "removed_names",
+        "REMOVED-NAMES",
+        false,
+        "The versions that were removed, by name, oldest first",
+    ),
 ];
 
 /// `trim`: a row for each tenant of an engine.
@@ -299,8 +310,8 @@ pub const DROPPED: [SheetColumn; 7] = [
     ),
     SheetColumn::new(
         "is_told",
-        "TOLD",
+        "NOTIFIED",
         false,
-        "Whether the mounts on other machines were told",
+        "Whether the mounts on other machines were notified",
     ),
 ];

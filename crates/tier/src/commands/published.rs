@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use cachewise_cli::output::{Stream, tell};
 use cachewise_cli::settings;
 use cachewise_cli::sinks::Sinks;
+use cachewise_model::{Datum, Missing, Reason};
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
     Acceptance, CollectOptions, Collected, Difference, Feed, PublicKey, Publication,
@@ -16,7 +17,7 @@ use cachewise_tier::published::{
     publish as publish_version, record_of, state_directory,
 };
 use cachewise_tier::{BlockCache, Origin, Setting, SettingsBuilder};
-use cachewise_units::{Bytes, escaped};
+use cachewise_units::{Bytes, counted, escaped};
 use cachewise_view::{Sheet, SheetCell};
 use tokio::runtime::Runtime;
 
@@ -80,11 +81,13 @@ pub fn publish(arguments: &Publish) -> Result<ExitCode> {
         },
     )
     .with_context(|| format!("cannot publish {}", escaped(&arguments.origin)))?;
-    if let Some(why) = &done.warning {
+    for why in &done.warnings {
         tell(&format!("warning: {why}"));
     }
     let sheet = publication(&done, began).chosen(arguments.columns.as_ref());
-    written(sinks, &sheet)?;
+    let version = &done.record.name;
+    written(sinks, &sheet)
+        .with_context(|| format!("{version} is published, but its figures cannot be written"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,10 +109,13 @@ fn publication(done: &Publication, began: Instant) -> Sheet {
         number(done.written_packs),
         number(walked.read_again),
         number(walked.vanished),
-        SheetCell::latency(began.elapsed().as_secs_f64()),
+        SheetCell::of(&Datum::Seconds(began.elapsed().as_secs_f64())),
     ]);
     sheet
 }
+
+/// The size of a name in a version that does not have it.
+const ABSENT: Missing = Missing::NotOffered(Reason::NotApplicable);
 
 /// Compares two versions.
 pub fn diff(arguments: &Diff) -> Result<ExitCode> {
@@ -136,7 +142,7 @@ pub fn diff(arguments: &Diff) -> Result<ExitCode> {
 
 fn differences(found: &[Difference]) -> Sheet {
     let mut sheet = Sheet::new(&DIFFERENCES);
-    let size = |size: Option<u64>| SheetCell::bytes(Bytes(size.unwrap_or(0)));
+    let size = |size: Option<u64>| SheetCell::or_missing(size.map(Bytes), ABSENT, SheetCell::bytes);
     for one in found {
         let path = match one.path.as_os_str().is_empty() {
             true => ".".to_owned(),
@@ -171,8 +177,8 @@ pub fn gc(arguments: &Gc) -> Result<ExitCode> {
     )?;
     if arguments.repack {
         tell(&format!(
-            "{} packs are used by less than a half; the next version of each name does not use them",
-            done.sparse_packs
+            "{} used by less than a half; the next version of each name does not use such packs",
+            counted(done.sparse_packs, "pack")
         ));
     }
     if arguments.dry_run {
@@ -185,12 +191,13 @@ pub fn gc(arguments: &Gc) -> Result<ExitCode> {
 fn collected(done: &Collected) -> Sheet {
     let mut sheet = Sheet::new(&COLLECTED);
     sheet.rows.push(vec![
-        SheetCell::text(done.removed_versions.join(" ")),
+        SheetCell::count(done.removed_versions.len() as u64),
         SheetCell::count(done.kept_versions),
         SheetCell::count(done.removed_packs),
         SheetCell::bytes(Bytes(done.removed_bytes)),
         SheetCell::count(done.kept_packs),
         SheetCell::bytes(Bytes(done.kept_bytes)),
+        SheetCell::names(&done.removed_versions),
     ]);
     sheet
 }
@@ -212,10 +219,6 @@ impl Mounted {
         runtime: &Runtime,
     ) -> Result<Option<Self>> {
         let Some(store) = wanted.mount.store.clone() else {
-            ensure!(
-                wanted.mount.trust.is_none(),
-                "--trust is for published versions: add --store STORE, and name NAME@VERSION as the origin"
-            );
             return Ok(None);
         };
         let name = VersionName::parse(name)?;

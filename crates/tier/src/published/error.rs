@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cachewise_units::escaped;
+use cachewise_units::{counted, escaped};
 
 /// The errors of publishing, and of opening what was published.
 #[derive(Debug, thiserror::Error)]
@@ -46,14 +46,29 @@ pub enum PublishError {
     },
 
     /// Not the name of something that can be published.
-    #[error(
-        "{}: not NAME@VERSION; both are of letters, digits, dots, - and _, begin with no dot, and a version is not called \
-         latest",
-        escaped(text)
-    )]
+    #[error("{}: not NAME@VERSION; {}", escaped(text), name_hint(text))]
     Name {
         /// The text as given.
         text: String,
+    },
+
+    /// A version that would have the name by which readers find the newest one.
+    #[error(
+        "{name}@latest: readers find the newest version by the name latest; choose another name for this one, as {name}@v1"
+    )]
+    Latest {
+        /// The name of the tree.
+        name: String,
+    },
+
+    /// The store would be published too.
+    #[error(
+        "the store {} would be published too: name a store outside of the origin",
+        escaped(store)
+    )]
+    Inside {
+        /// The store.
+        store: PathBuf,
     },
 
     /// A file with a key has no key in it.
@@ -169,8 +184,8 @@ pub enum PublishError {
 
     /// The signature has expired, and this machine has not seen the name before.
     #[error(
-        "the signature of {version} expired {days} days ago, and this machine has seen no version of it before, so a store could \
-         hide newer ones; publish a new version, or check the clock"
+        "the signature of {version} expired {}, and this machine has seen no version of it before, so a store could \
+         hide newer ones; publish a new version, or check the clock", ago(*days)
     )]
     Expired {
         /// `NAME@VERSION`.
@@ -273,6 +288,20 @@ impl PublishError {
             path: path.to_owned(),
             source,
         }
+    }
+}
+
+fn name_hint(text: &str) -> &'static str {
+    match text.contains('@') {
+        true => "both are of letters, digits, dots, - and _, and begin with no dot",
+        false => "the version is missing: add @VERSION; a reader finds the newest one by @latest",
+    }
+}
+
+fn ago(days: u64) -> String {
+    match days {
+        0 => "less than a day ago".to_owned(),
+        days => format!("{} ago", counted(days, "day")),
     }
 }
 

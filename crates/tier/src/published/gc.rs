@@ -15,7 +15,7 @@ use super::tree::all_refs;
 /// The result of a collection, or of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Versions that were removed: `NAME@VERSION`.
+    /// Versions that were removed: `NAME@VERSION`, by name, oldest first.
     pub removed_versions: Vec<String>,
     /// Versions that are left.
     pub kept_versions: u64,
@@ -59,14 +59,13 @@ pub fn collect(store: &Store, options: &CollectOptions) -> Result<Collected, Pub
     } = *options;
     let _lock = store.lock_alone()?;
     let mut collected = Collected::default();
-    let mut old = HashSet::new();
+    let mut old = Vec::new();
     for name in store.list("names")? {
         old.extend(old_versions(store, &name.name, keep)?);
     }
-    let mut removed: Vec<String> = old.iter().map(VersionName::path).collect();
-    removed.sort_unstable();
+    let removed: Vec<String> = old.iter().map(VersionName::path).collect();
     collected.removed_versions = old.iter().map(ToString::to_string).collect();
-    collected.removed_versions.sort_unstable();
+    let old: HashSet<VersionName> = old.into_iter().collect();
     let remove = |names: &[String]| match is_trial {
         true => Ok(()),
         false => store.remove(names),
@@ -143,7 +142,7 @@ fn all_records(store: &Store, name: &str) -> Result<Vec<Record>, PublishError> {
     Ok(records)
 }
 
-/// Returns the versions of a name that are not among the newest ones.
+/// Returns the versions of a name that are not among the newest ones, oldest first.
 fn old_versions(store: &Store, name: &str, keep: usize) -> Result<Vec<VersionName>, PublishError> {
     let mut records = all_records(store, name)?;
     let newest = latest(store, name)?.map(|newest| newest.serial);

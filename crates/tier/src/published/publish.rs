@@ -51,8 +51,8 @@ pub struct PublishOptions<'a> {
 pub struct Publication {
     /// Its record.
     pub record: Record,
-    /// A step that failed when the version was visible already.
-    pub warning: Option<String>,
+    /// Another key than that of the version before, and steps that failed when the version was visible already.
+    pub warnings: Vec<String>,
     /// The objects of the walk.
     pub walked: Walked,
     /// Bytes written to packs.
@@ -70,8 +70,8 @@ pub struct Publication {
 /// [`PublishError::NotLatest`], where the version is visible.
 pub fn publish(store: &Path, options: &PublishOptions<'_>) -> Result<Publication, PublishError> {
     if options.name.is_latest() {
-        return Err(PublishError::Name {
-            text: options.name.to_string(),
+        return Err(PublishError::Latest {
+            name: options.name.name.clone(),
         });
     }
     let now = since_1970();
@@ -127,6 +127,7 @@ fn publish_source<S: Source>(
         published: now.as_secs(),
         expires: now.saturating_add(options.valid).as_secs(),
     };
+    let other_key = other_key(store, options)?;
     let record = commit(store, record, options.key)?;
     // The version is visible by now, and its record protects the packs.
     let released = held.map_or(Ok(()), Held::release);
@@ -136,10 +137,10 @@ fn publish_source<S: Source>(
         save(&index, &bytes).map_err(|error| format!("the next version reads all files: {error}"));
     let released =
         released.map_err(|error| format!("gc keeps the version before for a while: {error}"));
-    let warning = saved.err().or(released.err());
+    let warnings = [other_key, saved.err(), released.err()];
     Ok(Publication {
         record,
-        warning,
+        warnings: warnings.into_iter().flatten().collect(),
         walked,
         written_bytes,
         written_packs,
@@ -150,9 +151,8 @@ fn publish_source<S: Source>(
 /// real path of the directory; an address as it is.
 fn check_places(origin: &Path, store: &Path) -> Result<PathBuf, PublishError> {
     let failed = |error| PublishError::io("open", origin, error);
-    let inside = || {
-        let error = std::io::Error::other("the store is in it: name a store outside of the origin");
-        PublishError::io("publish", origin, error)
+    let inside = || PublishError::Inside {
+        store: store.to_owned(),
     };
     let bucket = super::store::bucket(store)?;
     if let Some((scheme, rest)) = origin.to_str().and_then(|text| text.split_once("://")) {
@@ -276,6 +276,23 @@ fn commit(store: &Store, mut record: Record, key: &SecretKey) -> Result<Record, 
             source: Box::new(error),
         }),
     }
+}
+
+/// Says that the newest version is signed by another key, so that its readers refuse the next one.
+fn other_key(store: &Store, options: &PublishOptions<'_>) -> Result<Option<String>, PublishError> {
+    let pointer = pointer(&options.name.name);
+    let Some(bytes) = store.get(&pointer.path())? else {
+        return Ok(None);
+    };
+    let (before, now) = (Record::signer(&bytes, &pointer)?, options.key.public());
+    Ok((before != now).then(|| {
+        let VersionName { name, .. } = options.name;
+        format!(
+            "{name} was signed by the key {before} before, and {version} is signed by {now}: readers of {name}@latest that trust \
+             the first key refuse it, until they are started with the new one (--trust {now})",
+            version = options.name
+        )
+    }))
 }
 
 fn pointer(name: &str) -> VersionName {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use cachewise_units::Bytes;
+use cachewise_units::{Bytes, counted};
 
 use super::address::{Hash, PackId, Ref};
 use super::error::PublishError;
@@ -170,6 +170,14 @@ impl Record {
         Ok(record)
     }
 
+    /// Returns the key by which a record claims to be signed.
+    ///
+    /// # Errors
+    /// [`PublishError::Record`].
+    pub(crate) fn signer(bytes: &[u8], wanted: &VersionName) -> Result<PublicKey, PublishError> {
+        Self::read(bytes, wanted).map(|(_, key, ..)| key)
+    }
+
     /// Reads a record without a look at its signature: where nothing is read by it.
     pub(crate) fn unverified(bytes: &[u8], wanted: &VersionName) -> Result<Self, PublishError> {
         Self::read(bytes, wanted).map(|(record, ..)| record)
@@ -244,10 +252,10 @@ impl Record {
     #[must_use]
     pub fn described(&self) -> String {
         format!(
-            "{} (serial {}): {} files, {}",
+            "{} (serial {}): {}, {}",
             self.name,
             self.serial,
-            self.files,
+            counted(self.files, "file"),
             Bytes(self.bytes)
         )
     }

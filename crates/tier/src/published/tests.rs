@@ -35,11 +35,15 @@ impl Place {
     }
 
     fn publish(&self, name: &str) -> Publication {
+        self.publish_by(name, &self.key)
+    }
+
+    fn publish_by(&self, name: &str, key: &SecretKey) -> Publication {
         let options = PublishOptions {
             origin: &self.scratch.path().join("origin"),
             remote: None,
             name: &VersionName::parse(name).unwrap(),
-            key: &self.key,
+            key,
             block: 128 << 10,
             valid: Duration::from_secs(3_600),
             state: &self.scratch.path().join("state"),
@@ -186,6 +190,52 @@ fn gc_keeps_the_packs_of_a_version_that_a_publisher_builds_on() {
     assert!(gc().removed_packs > 0);
     assert!(packs() < before);
     assert_eq!(gc().removed_packs, 0);
+}
+
+#[test]
+fn another_key_than_that_of_the_newest_version_is_reported_with_both() {
+    let place = Place::new();
+    place.write("file", b"bytes");
+    let file = place.scratch.path().join("other");
+    let (other, _) = SecretKey::create(&file).unwrap();
+    let other_key = SecretKey::read(&file).unwrap();
+    let first = place.key.public();
+    assert!(
+        place.publish("data@v1").warnings.is_empty(),
+        "the first version"
+    );
+    assert!(place.publish("data@v2").warnings.is_empty(), "the same key");
+    let by_other = |name: &str| place.publish_by(name, &other_key).warnings;
+    let warnings = by_other("data@v3");
+    let [warning] = warnings.as_slice() else {
+        panic!("one warning: {warnings:?}")
+    };
+    for part in [
+        &format!("signed by the key {first} before"),
+        &format!("data@v3 is signed by {other}"),
+        &format!("--trust {other}"),
+        "data@latest",
+    ] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    let pointer = VersionName::parse("data@latest").unwrap();
+    let bytes = place.store.get(&pointer.path()).unwrap().unwrap();
+    Record::verify(&bytes, &pointer, &first).expect_err("readers refuse it, as the warning says");
+    assert!(by_other("data@v4").is_empty(), "its readers know the key");
+    assert!(by_other("another@v1").is_empty(), "a name of its own");
+}
+
+#[test]
+fn gc_lists_removed_versions_oldest_first() {
+    let place = Place::new();
+    place.write("file", b"bytes");
+    for version in ["v9", "v10", "v11"] {
+        place.publish(&format!("data@{version}"));
+    }
+    place.publish("a@v2");
+    place.publish("a@v10");
+    let done = collected(&place.store, Duration::ZERO, false);
+    assert_eq!(done.removed_versions, ["a@v2", "data@v9", "data@v10"]);
 }
 
 fn collected(store: &Store, age: Duration, is_repacked: bool) -> Collected {

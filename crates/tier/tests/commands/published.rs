@@ -24,6 +24,10 @@ pub fn trials() -> Vec<Trial> {
             refused_publication,
         ),
         plain(
+            "published::output_that_cannot_be_written_says_that_the_version_is_there",
+            full_output,
+        ),
+        plain(
             "published::lists_come_with_attributes",
             lists_with_attributes,
         ),
@@ -503,6 +507,21 @@ fn diff_and_gc() {
         assert!(out.contains(line), "{line}: {out}");
     }
     assert!(!out.contains("same"), "{out}");
+    let mut sizes = cachewise(["diff", "data@v1", "data@v2", "-o", "json", "--store"]);
+    let sizes = Ended::of(sizes.arg(place.at("store"))).expect(1, "they differ");
+    let sizes: Value = serde_json::from_slice(&sizes.out).expect("JSON");
+    let rows = sizes["rows"].as_array().expect("rows");
+    let added = rows.iter().find(|row| row["change"] == "added");
+    let added = added.expect("a file was added");
+    assert_eq!(
+        added["before_bytes"],
+        Value::Null,
+        "no size, not 0: {added}"
+    );
+    assert_eq!(
+        added["reason_codes"]["before_bytes"], "not_applicable",
+        "{added}"
+    );
 
     let gc = |arguments: &[&str]| {
         let mut command = cachewise(["gc", "-o", "json"]);
@@ -513,7 +532,8 @@ fn diff_and_gc() {
     };
     let before = packs(&place).len();
     let trial = gc(&["--keep", "1", "--age", "1ms", "--dry-run"]);
-    assert_eq!(trial["removed_versions"], "data@v1");
+    assert_eq!(trial["removed_versions"], 1);
+    assert_eq!(trial["removed_names"], serde_json::json!(["data@v1"]));
     assert_eq!(packs(&place).len(), before, "a trial");
     assert_eq!(gc(&["--keep", "1"])["removed_packs"], 0, "they are young");
     assert!(!place.at("store/names/data/versions/v1").exists());
@@ -695,4 +715,20 @@ fn refused_publication() {
         .expect(2, "a file is no tree")
         .says("Not a directory", "the cause");
     assert!(!place.at("store").exists());
+}
+
+fn full_output() {
+    let place = Place::new();
+    let full = fs::File::options().write(true).open("/dev/full");
+    let mut command = place.publishing("data@v1");
+    let status = command.stdout(full.expect("it is a device")).output();
+    let status = status.expect("started");
+    let said = String::from_utf8_lossy(&status.stderr);
+    assert_eq!(status.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("data@v1 is published, but its figures cannot be written"),
+        "{said}"
+    );
+    let mut command = cachewise(["diff", "data@v1", "data@latest", "--store"]);
+    Ended::of(command.arg(place.at("store"))).expect(0, "it is visible");
 }

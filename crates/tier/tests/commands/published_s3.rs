@@ -377,7 +377,9 @@ fn collected() {
     }
     let before = place.keys("packs/").len();
     let trial = place.gc(&["--keep", "1", "--age", "1ms", "--dry-run"]);
-    assert_eq!(trial["removed_versions"], "data@v1 data@v2");
+    assert_eq!(trial["removed_versions"], 2);
+    let names = serde_json::json!(["data@v1", "data@v2"]);
+    assert_eq!(trial["removed_names"], names);
     assert_eq!(place.keys("packs/").len(), before, "a trial");
     assert_eq!(
         place.gc(&["--keep", "2"])["removed_packs"],
