@@ -11,9 +11,10 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
+use crate::plain::plain;
+
 /// Maximum size of a settings file.
 const LONGEST: Bytes = Bytes(1 << 20);
-use crate::plain::plain;
 
 /// The flag that names a settings file.
 pub const FILE: &str = "settings";

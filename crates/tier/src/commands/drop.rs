@@ -51,13 +51,17 @@ pub fn drop_paths(arguments: &Arguments) -> Result<ExitCode> {
 fn add(sheet: &mut Sheet, directory: &Path, report: &DropReport) {
     if let Some(why) = &report.why {
         tell(&format!(
-            "warning: {}: other machines were not told ({why}); they see the change after their --revalidate",
+            "warning: {}: other machines were not notified ({why}); they see the change after their --revalidate",
             escaped(directory)
         ));
     }
+    let path = match report.path.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => &report.path,
+    };
     let told = |told: bool| SheetCell::text(if told { "yes" } else { "no" });
     sheet.rows.push(vec![
-        SheetCell::text(escaped(&report.path).to_string()),
+        SheetCell::text(escaped(&path).to_string()),
         SheetCell::text(escaped(directory).to_string()),
         SheetCell::count(report.names),
         SheetCell::count(report.blocks),

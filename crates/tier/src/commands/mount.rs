@@ -77,7 +77,7 @@ pub fn mount(arguments: &Arguments, typed: &[OsString]) -> Result<ExitCode> {
         false => "Ctrl-C",
     };
     tell(&format!(
-        "{} is mounted on {}, to be read: {}; {end} unmounts it",
+        "{} is mounted on {}, read-only: {}; {end} unmounts it",
         escaped(&described),
         escaped(mount.directory()),
         cache::described(&wanted.cache)

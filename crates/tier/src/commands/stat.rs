@@ -79,6 +79,10 @@ pub(super) fn read(directory: &Path) -> Result<MountReport> {
             "{}: not a mount of `cachewise mount`; `findmnt -t fuse` lists mounts",
             escaped(directory)
         ),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => bail!(
+            "{}: not a directory; name the mount point of `cachewise mount`, not a file in it",
+            escaped(directory)
+        ),
         Err(error) => return Err(unreadable(directory, error)),
     };
     serde_json::from_slice(&text).with_context(|| {

@@ -111,7 +111,8 @@ fn seen_at_once() {
         let old = fs::read(b.path("f/1")).expect("read");
         assert!(old == bytes_of(1, 300_000), "another name stays");
         // A whole tree, and names that were missing.
-        drops(&[], &[&a.directory]);
+        let said = drops(&[], &[&a.directory]);
+        assert_eq!(said["rows"][0]["path"], ".", "the root has a name: {said}");
         until("the other mount has the new tree", || {
             let new = fs::read(b.path("f/1")).ok()?;
             let is_new = new == bytes_of(11, 300_000) && b.path("d").is_dir();

@@ -383,6 +383,10 @@ fn stat_formats() {
     Ended::of(command.arg(&origin))
         .expect(2, "a directory like any other")
         .says("not a mount", "why");
+    let mut command = cachewise(["stat"]);
+    Ended::of(command.arg(origin.join("f/0")))
+        .expect(2, "a file")
+        .says("name the mount point of `cachewise mount`", "what to name");
 }
 
 /// Reads a file of known size while periods pass: all periods together have what the whole has.
