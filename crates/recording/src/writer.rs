@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, flock};
 
 use crate::codec::Encoder;
 use crate::error::{Error, ErrorKind};
@@ -311,7 +311,7 @@ fn begin(
     let temporary = tempfile::Builder::new()
         .prefix(".cachewise-record-")
         .tempfile_in(directory(path))
-        .map_err(without_name)?;
+        .map_err(|error| why_not(directory(path), &error))?;
     let mut bytes = start.bytes().to_vec();
     session_frame(session, &mut bytes)?;
     lock(temporary.as_file())?;
@@ -319,13 +319,12 @@ fn begin(
     Ok((temporary, bytes.len() as u64))
 }
 
-/// Returns the kernel's error in one of `tempfile`, without the name of the temporary file, which the caller does not know.
-fn without_name(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|inner| inner.source());
-    let inner = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
-    match inner.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error.kind().into(),
+/// Returns why no file can be made in a directory, without the name of the temporary file, which the caller does not know.
+/// `tempfile` gives the kind of an error and not its number.
+fn why_not(directory: &Path, error: &io::Error) -> io::Error {
+    match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(errno) => errno.into(),
+        Ok(()) => error.kind().into(),
     }
 }
 

@@ -460,7 +460,7 @@ fn what_cannot_be() {
         (&["--keep", "5%", "--target", "4%"], "below the mark"),
         (&["--keep", "0"], "never act"),
         (&["--keep", "lots"], "is not a size"),
-        (&["--most-stall", "0"], "1..=100"),
+        (&["--most-stall", "0"], "is not from 1 to 100"),
         (&["/no/such/group"], "no control group"),
         (&["/"], "root"),
     ] {

@@ -11,7 +11,10 @@ use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, origin};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
-    vec![plain("walkthrough::three_commands_and_one", walkthrough)]
+    vec![plain(
+        "walkthrough::commands_of_the_readme_mount_alone_and_with_servers",
+        walkthrough,
+    )]
 }
 
 /// The commands of each `console` block of the README that has this word.
@@ -81,11 +84,13 @@ fn walkthrough() {
         1,
         "servers are shown once: {with_servers:?}"
     );
-    assert_eq!(with_servers[0].len(), 3, "three commands: {with_servers:?}");
+    assert_eq!(with_servers[0].len(), 2, "two commands: {with_servers:?}");
+    assert_eq!(alone[0][0], "mkdir mnt", "its mount point is made first");
     for mut lines in [alone[0].clone(), with_servers[0].clone()] {
         let scratch = Scratch::new();
         let made = origin(&scratch, 1, 100_000);
         fs::rename(made, scratch.directory().join("data")).expect("ours");
+        // The second block goes on from the first one.
         if !lines.iter().any(|line| line.starts_with("mkdir")) {
             lines.insert(0, "mkdir mnt".to_owned());
         }

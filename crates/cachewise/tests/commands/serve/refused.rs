@@ -218,7 +218,7 @@ pub fn arguments() {
     refuse(&["--collector", "filesets"], "--fileset NAME=GLOB");
     refuse(&["--fileset", "a=relative"], "absolute");
     refuse(&["--fileset", "a=/x", "--fileset", "a=/y"], "two sets");
-    refuse(&["--top-n", "0"], "1..=1000");
+    refuse(&["--top-n", "0"], "is not from 1 to 1000");
     Ended::of(serve(&["--listen", "0.0.0.0:0"]).env("CACHEWISE_TOKEN", "short"))
         .expect(2, "that can be guessed")
         .says("at least 16", "it says what is needed");
