@@ -445,9 +445,9 @@ fn bad_files() {
         (with(directory.path().join("none")), "No such file"),
         (
             with(directory.path().to_owned()),
-            "neither a file nor a block device",
+            "only files and block devices have pages",
         ),
-        (with(fifo), "neither a file nor a block device"),
+        (with(fifo), "only files and block devices have pages"),
         (with(empty), "nothing to read"),
         (
             Workload {

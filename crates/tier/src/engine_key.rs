@@ -194,6 +194,12 @@ mod tests {
                 assert!(error.to_string().contains("chmod 600 "), "{error}");
             }
         }
+        let device = EngineKey::from_file(Path::new("/dev/null")).expect_err("a device");
+        let device = device.to_string();
+        assert!(
+            device.contains("not a file") && !device.contains("chmod"),
+            "{device}"
+        );
         for (path, why) in [
             (scratch.path().join("missing"), "No such file"),
             (scratch.path().to_owned(), "is a directory"),

@@ -29,12 +29,9 @@ pub(crate) fn read(
     let mode = metadata.mode() & 0o777;
     let permitted = if metadata.uid() == 0 { 0o740 } else { 0o700 };
     if mode & !permitted != 0 {
-        let fix = match metadata.is_file() {
-            true => format!("chmod 600 {}", shell_quoted(path)),
-            false => "it is no regular file: name another one".to_owned(),
-        };
         return Err(wrong(format!(
-            "mode {mode:04o} lets other users access the {what}: {fix}"
+            "mode {mode:04o} lets other users access the {what}: chmod 600 {}",
+            shell_quoted(path)
         )));
     }
     let bytes = cachewise_sys::read_input(file, most).map_err(failed)?;
