@@ -27,7 +27,7 @@ pub struct Warmed {
     pub blocks: u64,
     /// How many of them could not be had.
     pub failed_blocks: u64,
-    /// Why the first of these could not. Blocks that were had and did not arrive are in [`Totals::lost_since`].
+    /// Why the first of these could not. Blocks that were had and did not arrive are in [`BlockCache::lost_since`].
     pub why: Option<Error>,
 }
 
