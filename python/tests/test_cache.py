@@ -210,7 +210,7 @@ def test_a_file_that_changed_is_another_one(origin: Path) -> None:
         file = cache.open("large")
         assert file.read(10) == (origin / "large").read_bytes()[:10]
         (origin / "large").write_bytes(b"another one")
-        with pytest.raises(OSError, match="read it again") as raised:
+        with pytest.raises(OSError, match="open it again") as raised:
             file.seek(10 * MIB)
             file.read(10)
         assert raised.value.errno == errno.ESTALE
@@ -245,7 +245,7 @@ def test_the_arguments_are_the_table_of_settings(origin: Path, tmp_path: Path) -
         ({"read_deadline": "10"}, None),
         ({"deadline": 0.05, "hedge": "never", "in_flight": 1 << 20}, None),
         ({"engine": "nonsense://host:1"}, "engine: "),
-        ({"engine_user": "somebody"}, "engine: .*add engine"),
+        ({"engine_user": "somebody"}, "engine_user: .*add engine"),
         ({"engine": "redis://127.0.0.1:1", "engine_user": "somebody"}, "engine_user: .*engine_password_file"),
         ({"engine": "redis://127.0.0.1:1", "engine_ca": "/ca.pem"}, "engine: .*tls"),
         ({"engine": "redis://127.0.0.1:1", "engine_password_file": "/missing"}, "^engine_password_file: "),

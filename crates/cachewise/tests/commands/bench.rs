@@ -312,7 +312,7 @@ fn refused() {
             &["-f", "data", "-r", "1", "-c", "8192"],
             "less than one chunk",
         ),
-        (&["-f", ".", "-r", "1"], "neither a file"),
+        (&["-f", ".", "-r", "1"], "only files and block devices"),
         (&["-f", "data", "-r", "0"], "not above 0"),
         (&["-f", "data", "-r", "-5"], "not above 0"),
         (&["-f", "data", "-r", "inf"], "more than any disk"),

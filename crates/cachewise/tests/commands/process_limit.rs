@@ -93,7 +93,11 @@ fn others_end_with_an_error() {
     fs::write(&file, vec![7; 2 << 20]).expect("the disk has room");
     let file = file.to_string_lossy().into_owned();
     let at = |name: &str| format!("{directory}/{name}");
-    let (recording, snapshot, disk) = (at("a.rec"), at("a.snap"), at("disk"));
+    let (recording, snapshot) = (at("a.rec"), at("a.snap"));
+    // Outside of the origin.
+    let beside = Scratch::new();
+    let disk = beside.directory().join("disk");
+    let disk = disk.to_str().expect("plain");
     let commands: [&[&str]; 13] = [
         &["stat", "0.1", "1"],
         &["top", "-b", "-d", "0.2", "-n", "1"],
@@ -104,7 +108,7 @@ fn others_end_with_an_error() {
         &["snapshot", "save", &snapshot, &file],
         &["doctor", "-s", "0"],
         &[
-            "tier", "get", "--memory", "16M", "--disk", &disk, &directory, "file",
+            "tier", "get", "--memory", "16M", "--disk", disk, &directory, "file",
         ],
         &["bench", "-f", &file, "--bytes", "1M"],
         &["order", &file],

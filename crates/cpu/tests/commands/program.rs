@@ -303,7 +303,7 @@ pub fn samples_refused() {
             &["run", "--sample", "page-fault", "--", "true"][..],
             "page-faults",
         ),
-        (&["run", "--period", "0", "--", "true"], "0 is not in"),
+        (&["run", "--period", "0", "--", "true"], "0 is too small"),
         (
             &["run", "--simulate", "--sample", "L1d", "--", "true"],
             "cannot be used",

@@ -229,6 +229,6 @@ fn empty_name() {
     for more in [["--identity", ""], ["--settings", file]] {
         tier("get", &disk, &more, &origin, "f/0")
             .expect(2, "it names nothing")
-            .says("--identity: empty: name the files", "cause and fix");
+            .says("identity: empty: name the files", "cause and fix");
     }
 }

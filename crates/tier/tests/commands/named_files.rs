@@ -79,7 +79,7 @@ fn substitution() {
     let key = scratch.path("key");
     write(&key, b"secret\n");
     for (flag, file, why) in [
-        ("--settings", &settings, "--block: 97.7 KiB is not a power"),
+        ("--settings", &settings, "block: 97.7 KiB is not a power"),
         ("--engine-password-file", &password, "is empty"),
         ("--engine-key-file", &key, "6 characters of text are no key"),
     ] {
