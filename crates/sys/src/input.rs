@@ -16,7 +16,7 @@ const PIPEFS: u64 = 0x5049_5045;
 /// opened, as they may have no end, or block.
 ///
 /// # Errors
-/// What the file is instead; otherwise what `open(2)` says.
+/// The kind of a file that is refused; otherwise the errors of `open(2)`.
 pub fn open_input(path: &Path) -> io::Result<File> {
     // By a descriptor that opens nothing, as opening a device or a FIFO has effects of its own.
     let flags = OFlags::PATH | OFlags::CLOEXEC;

@@ -172,8 +172,8 @@ impl SettingsBuilder {
     /// `http`, `https` or `s3`. Credentials for network origins come from the environment.
     ///
     /// # Errors
-    /// As [`Directory::open`], [`Http::open`] and [`S3::open`]; [`Error::Setting`] for a disk in the directory; no error shows
-    /// a name with a password in it.
+    /// The errors of [`Directory::open`], [`Http::open`] and [`S3::open`]; [`Error::Setting`] for a disk in the directory. No error
+    /// shows a password in a name.
     pub fn origin(&self, name: &Path) -> Result<Arc<dyn Origin>, Error> {
         let Some((url, scheme)) = name.to_str().and_then(|url| {
             let (scheme, _) = url.split_once("://")?;

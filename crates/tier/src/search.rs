@@ -13,19 +13,6 @@ use crate::counters::Count;
 use crate::policy::{EngineAnswer, Lease, LeaseOf, Remote};
 use crate::turn::{Turn, turn};
 
-/// The outcome of a search.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// The block.
-    Block(Block),
-    /// Nothing: this client reads the origin.
-    Nothing(Owed),
-    /// Bytes that are not the block.
-    Corrupt,
-    /// No node answered in time.
-    Unknown,
-}
-
 /// Leases and copies of a client that reads the origin, to be stored with the block.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
@@ -41,53 +28,51 @@ struct Copy {
     lease: Option<Lease>,
 }
 
-/// Looks for a block. Counts a `corrupt` copy; the first copy is looked for then.
-pub(crate) async fn search(remote: &Remote, key: &BlockKey, corrupt: &Count) -> Found {
+/// Looks for a block. After a miss, this client reads the origin, and owes the block to others. Counts a `corrupt` copy; the
+/// first copy is looked for then.
+pub(crate) async fn search(
+    remote: &Remote,
+    key: &BlockKey,
+    corrupt: &Count,
+) -> (EngineAnswer, Owed) {
     let begun = Instant::now();
-    let Some(copy) = remote.copy(key) else {
-        return first(remote, key, begun, None).await;
-    };
-    let lease = match remote.get(&copy).await {
-        EngineAnswer::Hit(block) => {
+    let mut copy = None;
+    if let Some(wanted) = remote.copy(key) {
+        let found = match remote.get(&wanted).await {
+            EngineAnswer::Hit(block) => Some(block),
+            EngineAnswer::Miss => match turn(remote, LeaseOf::Copy, &wanted, begun).await {
+                Turn::Found(block) => Some(block),
+                Turn::Read(lease) => {
+                    copy = lease.map(|lease| {
+                        remote.makes_copy();
+                        Copy::new(wanted, Some(lease))
+                    });
+                    None
+                }
+            },
+            EngineAnswer::Corrupt => {
+                corrupt.one();
+                copy = Some(Copy::new(wanted, None));
+                None
+            }
+            EngineAnswer::Unknown => None,
+        };
+        if let Some(block) = found {
             remote.found_copy();
-            return Found::Block(block.of(key));
+            return (EngineAnswer::Hit(block.of(key)), Owed::default());
         }
-        EngineAnswer::Miss => match turn(remote, LeaseOf::Copy, &copy, begun).await {
-            Turn::Found(block) => {
-                remote.found_copy();
-                return Found::Block(block.of(key));
-            }
-            Turn::Read(Some(lease)) => {
-                remote.makes_copy();
-                Some(lease)
-            }
-            Turn::Read(None) => return first(remote, key, begun, None).await,
-        },
-        // It is stored again.
-        EngineAnswer::Corrupt => {
-            corrupt.one();
-            None
-        }
-        EngineAnswer::Unknown => return first(remote, key, begun, None).await,
-    };
-    first(remote, key, begun, Some(Copy { key: copy, lease })).await
-}
-
-/// Looks for the first copy of a block, and stores another `copy` of it.
-async fn first(remote: &Remote, key: &BlockKey, begun: Instant, copy: Option<Copy>) -> Found {
-    let block = match remote.get(key).await {
-        EngineAnswer::Hit(block) => block,
-        EngineAnswer::Miss => match turn(remote, LeaseOf::Block, key, begun).await {
-            Turn::Found(block) => block,
-            Turn::Read(lease) => return Found::Nothing(Owed { lease, copy }),
-        },
-        EngineAnswer::Corrupt => return Found::Corrupt,
-        EngineAnswer::Unknown => return Found::Unknown,
-    };
-    if let Some(copy) = copy {
-        copy.store(remote, &block);
     }
-    Found::Block(block)
+    let mut answer = remote.get(key).await;
+    if let EngineAnswer::Miss = answer {
+        match turn(remote, LeaseOf::Block, key, begun).await {
+            Turn::Found(block) => answer = EngineAnswer::Hit(block),
+            Turn::Read(lease) => return (EngineAnswer::Miss, Owed { lease, copy }),
+        }
+    }
+    if let (EngineAnswer::Hit(block), Some(copy)) = (&answer, copy) {
+        copy.store(remote, block);
+    }
+    (answer, Owed::default())
 }
 
 impl Owed {
@@ -101,6 +86,10 @@ impl Owed {
 }
 
 impl Copy {
+    fn new(key: BlockKey, lease: Option<Lease>) -> Self {
+        Self { key, lease }
+    }
+
     fn store(self, remote: &Remote, block: &Block) {
         remote.fill_copy(self.key, block.of(&self.key), self.lease);
     }

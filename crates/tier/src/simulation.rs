@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::block::Block;
 use crate::counters::Count;
-use crate::policy::Remote;
+use crate::policy::{EngineAnswer, Remote};
 use crate::remote::RemoteEngine;
-use crate::search::{Found, Owed, search};
+use crate::search::search;
 use crate::{BlockKey, Settings, Totals};
 
 /// Returns the slot of a key of Redis Cluster.
@@ -48,9 +48,8 @@ impl SimulatedClient {
     /// and then fills the engine.
     pub async fn read(&self, key: &BlockKey, origin: impl Future<Output = Bytes>) -> Source {
         let owed = match search(&self.0, key, &Count::default()).await {
-            Found::Block(_) => return Source::Engine,
-            Found::Nothing(owed) => owed,
-            Found::Corrupt | Found::Unknown => Owed::default(),
+            (EngineAnswer::Hit(_), _) => return Source::Engine,
+            (_, owed) => owed,
         };
         let begun = Instant::now();
         let bytes = origin.await;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
@@ -13,11 +13,12 @@ use futures_util::{StreamExt, stream};
 use super::{BLOCKS_AT_ONCE, BlockCache, CacheInner, File};
 use crate::block::Block;
 use crate::block_name::BlockName;
+use crate::counters::TierCounters;
 use crate::deadline;
 use crate::local::CORRUPT;
 use crate::origin::Kind;
 use crate::policy::{EngineAnswer, Remote};
-use crate::search::{Found, Owed, search};
+use crate::search::{Owed, search};
 use crate::settings::LONGEST_READ;
 use crate::{BlockKey, Error};
 
@@ -172,10 +173,9 @@ impl BlockCache {
         }
         Ok(())
     }
-}
 
-impl BlockCache {
-    /// Looks for a block on the disk and in the engine, and changes neither.
+    /// Looks for a block on the disk and in the engine, and changes no block there. The disk does not know a damaged block after
+    /// it was opened again: it is missing then.
     ///
     /// # Errors
     /// The errors of the origin where a published version names its blocks.
@@ -255,29 +255,14 @@ impl CacheInner {
         let mut owed = Owed::default();
         if let Some(remote) = &self.remote {
             let (begun, counters) = (Instant::now(), &self.counters.remote);
-            let mut found = search(remote, &key, &counters.corrupt).await;
-            if let Found::Block(block) = &found
-                && !self.is_whole(file, number, &name, block)
-            {
-                found = Found::Corrupt;
+            let (answer, owes) = search(remote, &key, &counters.corrupt).await;
+            let answer = self.checked(file, number, &name, answer);
+            count(counters, &answer, begun.elapsed());
+            if let EngineAnswer::Hit(block) = answer {
+                self.local.keep(key, block.clone());
+                return Ok(block);
             }
-            let took = begun.elapsed();
-            match found {
-                Found::Block(block) => {
-                    counters.hit(block.bytes().len(), took);
-                    self.local.keep(key, block.clone());
-                    return Ok(block);
-                }
-                Found::Nothing(by_this) => {
-                    counters.miss(took);
-                    owed = by_this;
-                }
-                Found::Corrupt => {
-                    counters.corrupt.one();
-                    counters.error(took);
-                }
-                Found::Unknown => counters.error(took),
-            }
+            owed = owes;
         }
         self.fetch_from_origin(file, number, name, owed).await
     }
@@ -285,27 +270,14 @@ impl CacheInner {
     /// Looks for a block on the disk.
     async fn on_disk(&self, name: &BlockName) -> EngineAnswer {
         let begun = Instant::now();
-        let found = self.local.disk(&name.key).await;
-        let (counters, took) = (&self.counters.disk, begun.elapsed());
-        match found {
-            Ok(Some(block)) if name.is_of(&block) => {
-                counters.hit(block.bytes().len(), took);
-                EngineAnswer::Hit(block)
-            }
-            Ok(None) => {
-                counters.miss(took);
-                EngineAnswer::Miss
-            }
-            Err(why) if why != CORRUPT => {
-                counters.error(took);
-                EngineAnswer::Unknown
-            }
-            Ok(Some(_)) | Err(_) => {
-                counters.corrupt.one();
-                counters.error(took);
-                EngineAnswer::Corrupt
-            }
-        }
+        let answer = match self.local.disk(&name.key).await {
+            Ok(Some(block)) if name.is_of(&block) => EngineAnswer::Hit(block),
+            Ok(None) => EngineAnswer::Miss,
+            Err(why) if why != CORRUPT => EngineAnswer::Unknown,
+            Ok(Some(_)) | Err(_) => EngineAnswer::Corrupt,
+        };
+        count(&self.counters.disk, &answer, begun.elapsed());
+        answer
     }
 
     /// Looks for a block in the engine, and for nothing else.
@@ -317,29 +289,27 @@ impl CacheInner {
         name: &BlockName,
     ) -> EngineAnswer {
         let begun = Instant::now();
-        let mut found = remote.get(&name.key).await;
-        if let EngineAnswer::Hit(block) = &found
-            && !self.is_whole(file, number, name, block)
-        {
-            found = EngineAnswer::Corrupt;
-        }
-        let (counters, took) = (&self.counters.remote, begun.elapsed());
-        match &found {
-            EngineAnswer::Hit(block) => counters.hit(block.bytes().len(), took),
-            EngineAnswer::Miss => counters.miss(took),
-            EngineAnswer::Corrupt => {
-                counters.corrupt.one();
-                counters.error(took);
-            }
-            EngineAnswer::Unknown => counters.error(took),
-        }
-        found
+        let answer = self.checked(file, number, name, remote.get(&name.key).await);
+        count(&self.counters.remote, &answer, begun.elapsed());
+        answer
     }
 
-    /// Says whether a block of the engine is the one of this name. A process that can write to an engine of plain blocks can
-    /// also forge a checksum.
-    fn is_whole(&self, file: &File, number: u64, name: &BlockName, block: &Block) -> bool {
-        length(block.bytes()) == self.range(file, number).len && name.is_of(block)
+    /// Returns the engine's answer, if a block in it is the one of this name. A process that can write to an engine of plain
+    /// blocks can also forge a checksum.
+    fn checked(
+        &self,
+        file: &File,
+        number: u64,
+        name: &BlockName,
+        answer: EngineAnswer,
+    ) -> EngineAnswer {
+        let is_whole = |block: &Block| {
+            length(block.bytes()) == self.range(file, number).len && name.is_of(block)
+        };
+        match answer {
+            EngineAnswer::Hit(block) if !is_whole(&block) => EngineAnswer::Corrupt,
+            answer => answer,
+        }
     }
 
     async fn fetch_from_origin(
@@ -417,6 +387,18 @@ impl CacheInner {
             after: self.settings.read_deadline,
             waiting_for,
         }
+    }
+}
+
+fn count(counters: &TierCounters, answer: &EngineAnswer, took: Duration) {
+    match answer {
+        EngineAnswer::Hit(block) => counters.hit(block.bytes().len(), took),
+        EngineAnswer::Miss => counters.miss(took),
+        EngineAnswer::Corrupt => {
+            counters.corrupt.one();
+            counters.error(took);
+        }
+        EngineAnswer::Unknown => counters.error(took),
     }
 }
 

@@ -16,7 +16,7 @@ const FIRST: u32 = 8;
 /// Time without requests after which a client does not know what others read.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Of this many blocks, one is tried where nodes are busy and it is not known whether with the same blocks.
+/// While nodes are busy and the reads of other clients are not known, one block of this many is tried.
 const TRIED: u64 = 16;
 
 /// Copies that other clients have made, for one that this client makes: with fewer, a block has too few readers.
@@ -116,7 +116,7 @@ mod tests {
     use crate::Settings;
     use crate::policy::lease::Leases;
 
-    /// Of 1,000 blocks, how many are looked for in a copy.
+    /// Returns how many of 1,000 blocks are looked for in a copy.
     fn looked_for(copies: &Copies, times: LeaseTimes, are_busy: bool) -> usize {
         let keys = (0..1_000).map(|number| BlockKey::named("test", &[&u64::to_le_bytes(number)]));
         keys.filter(|key| copies.of(key, Some(times), are_busy).is_some())

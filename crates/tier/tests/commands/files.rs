@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         plain("files::get_writes_what_was_asked_for", get),
         plain("files::put_and_warm_and_verify", put_warm_verify),
+        plain("files::verify_changes_no_byte_of_a_disk", verify_of_a_disk),
         plain(
             "files::machines_with_other_paths_share_by_identity",
             identity,
@@ -426,6 +427,54 @@ fn origin_hangs() {
         [&first[..], &rest].concat() == bytes_of(0, got),
         "what it gave was right"
     );
+}
+
+fn verify_of_a_disk() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 300_000);
+    let disk = scratch.directory().join("disk");
+    let with = [
+        "--disk",
+        disk.to_str().expect("ours"),
+        "--disk-size",
+        "64M",
+        "-o",
+        "json",
+    ];
+    tier("warm", &with, &origin, &[]).expect(0, "all of it");
+    let blocks = || -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let files = fs::read_dir(disk.join("blocks")).expect("its blocks");
+        let mut files: Vec<_> = files
+            .map(|file| file.expect("a file").path())
+            .map(|path| (path.clone(), fs::read(path).expect("ours")))
+            .collect();
+        files.sort();
+        files
+    };
+    let verified = |missing: u64| {
+        let before = blocks();
+        let ended = tier("verify", &with, &origin, &[]).expect(0, "no other bytes are given");
+        let said: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        let file = &said["files"][0];
+        let counts = (&file["missing_blocks"], &file["different_blocks"]);
+        assert_eq!(counts, (&missing.into(), &0.into()), "{file}");
+        assert!(blocks() == before, "no byte on the disk changed");
+    };
+    verified(0);
+    // The second of three blocks, on the disk.
+    let part = &bytes_of(0, 300_000)[200_000..200_064];
+    for (path, mut bytes) in blocks() {
+        let mut windows = bytes.windows(part.len());
+        if let Some(at) = windows.position(|window| window == part) {
+            bytes[at..at + 5].copy_from_slice(b"wrong");
+            fs::write(path, bytes).expect("ours");
+        }
+    }
+    for _ in 0..2 {
+        verified(1);
+    }
+    let got = tier("get", &with[..4], &origin, &["f/0"]).expect(0, "from the origin");
+    assert!(got.out == bytes_of(0, 300_000), "the right bytes");
 }
 
 /// A client that can write to the servers can write any bytes; the cache must not trust them.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::dev_cluster::{has_redis, servers};
+use crate::dev_cluster::{Servers, has_redis, servers};
 use crate::mounted::origin;
 use crate::support::*;
 
@@ -27,15 +27,22 @@ fn rows(arguments: &[&str]) -> Value {
     document["rows"].clone()
 }
 
+/// Four files of three blocks each, their directory, and a cluster with its address.
+fn cluster() -> (Scratch, String, Servers, String) {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 4, 300_000);
+    let (servers, document) = servers(&["--nodes", "1"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let path = origin.to_str().expect("ours").to_owned();
+    (scratch, path, servers, engine)
+}
+
 fn limited() {
     if !has_redis("tier trim") {
         return;
     }
-    let scratch = Scratch::new();
-    let origin = origin(&scratch, 4, 300_000);
-    let (_servers, document) = servers(&["--nodes", "1"]);
-    let engine = ["--engine", document["engine"].as_str().expect("an address")];
-    let path = origin.to_str().expect("ours");
+    let (_scratch, path, _servers, engine) = cluster();
+    let (path, engine) = (path.as_str(), ["--engine", engine.as_str()]);
     let mut put = cachewise(["put", "--tenant", "team-a", path]);
     Ended::of(put.args(engine)).expect(0, "all are stored");
     let found = rows(&engine);
@@ -65,11 +72,8 @@ fn of_one_tenant() {
     if !has_redis("tier trim --tenant") {
         return;
     }
-    let scratch = Scratch::new();
-    let origin = origin(&scratch, 4, 300_000);
-    let (_servers, document) = servers(&["--nodes", "1"]);
-    let engine = ["--engine", document["engine"].as_str().expect("an address")];
-    let path = origin.to_str().expect("ours");
+    let (scratch, path, _servers, engine) = cluster();
+    let (path, engine) = (path.as_str(), ["--engine", engine.as_str()]);
     for tenant in [
         &["--tenant", "a"][..],
         &["--tenant", "b"],

@@ -1,14 +1,15 @@
 //! [`Remote`]: an engine behind the policy.
 
-use std::convert::Infallible;
+mod fills;
+
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, join_all, select_all};
+use futures_util::future::{BoxFuture, select_all};
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::{Answer, AskReason};
@@ -23,9 +24,10 @@ use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
 use crate::deadline;
-use crate::remote::{self, Buffers, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::remote::{self, Buffers, EngineSettings, NodeId, RemoteEngine};
 use crate::seal::BlockForm;
 use crate::{BlockKey, Error, Settings};
+use fills::Fills;
 
 /// The engine's answer to a request for a block.
 #[derive(Debug)]
@@ -58,12 +60,7 @@ pub(crate) struct Remote {
     asker: Arc<Asker>,
     nodes: RwLock<Vec<Arc<Node>>>,
     budget: Budget,
-    /// One permit for each block that may be under way to the engine.
-    fills: Arc<Semaphore>,
-    fills_at_once: usize,
-    /// Closed when all blocks have arrived, or are dropped, that were brought since it was made.
-    under_way: Mutex<UnderWay>,
-    refusal: Arc<Mutex<Option<String>>>,
+    fills: Fills,
     block_size: u64,
     counts: Arc<Counts>,
     leases: Arc<Leases>,
@@ -71,9 +68,6 @@ pub(crate) struct Remote {
     /// When a node was asked first.
     started: OnceLock<Instant>,
 }
-
-/// Each block on its way has a sender.
-type UnderWay = (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -88,18 +82,8 @@ struct Counts {
     copy_hits: Count,
 }
 
-/// Within what time a block is brought to a node, in deadlines of a whole answer.
-const FILL_DEADLINES: u32 = 5;
-
-/// For how long the engine keeps a copy: longer than a start of many machines takes.
-const COPY_LIVES: Duration = Duration::from_secs(60);
-
 /// A busy node may be silent for this many times the longest recent answer.
 const BUSY: u32 = 8;
-
-/// How long is waited, at the end, for blocks on their way to the engine beyond the time that one
-/// has: each then is there, or counted as dropped.
-const FINISHES_WITHIN: Duration = Duration::from_secs(2);
 
 impl Remote {
     pub(crate) async fn open(engine: &EngineSettings, settings: &Settings) -> Result<Self, Error> {
@@ -121,8 +105,6 @@ impl Remote {
         block_size: u64,
         form: BlockForm,
     ) -> Self {
-        let fills = policy.fills_in_flight.0 / block_size.max(1);
-        let fills_at_once = usize::try_from(fills).unwrap_or(usize::MAX).clamp(1, 4_096);
         Self {
             asker: Arc::new(Asker {
                 engine,
@@ -132,10 +114,7 @@ impl Remote {
             }),
             nodes: RwLock::default(),
             budget: Budget::new(policy),
-            fills: Arc::new(Semaphore::new(fills_at_once)),
-            fills_at_once,
-            under_way: Mutex::new(mpsc::channel(1)),
-            refusal: Arc::default(),
+            fills: Fills::new(policy, block_size),
             block_size,
             counts: Arc::default(),
             leases: Arc::new(Leases::new(policy)),
@@ -415,12 +394,16 @@ impl Remote {
         }
     }
 
-    /// Returns the node that takes a block.
-    fn taker(&self, key: &BlockKey) -> Option<Arc<Node>> {
+    /// Returns the nodes that may have been given a block. Replicas of a cluster follow their master.
+    fn keepers(&self, key: &BlockKey) -> impl Iterator<Item = Arc<Node>> + use<> {
         let takes_over = self.asker.engine.second_takes_over();
         self.candidates(key)
             .take(if takes_over { usize::MAX } else { 1 })
-            .find(|node| self.admits(node, key))
+    }
+
+    /// Returns the node that takes a block.
+    fn taker(&self, key: &BlockKey) -> Option<Arc<Node>> {
+        self.keepers(key).find(|node| self.admits(node, key))
     }
 
     /// Returns the times and counters of leases.
@@ -486,147 +469,6 @@ impl Remote {
     /// Records that this client makes a copy.
     pub(crate) fn makes_copy(&self) {
         self.copies.makes();
-    }
-
-    /// Writes a block to the engine in the background, to the node that gave the lease. The lease ends if the engine does not
-    /// take the block.
-    pub(crate) fn fill(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
-        self.write(LeaseOf::Block, key, block, lease);
-    }
-
-    /// Writes a copy of a block to the engine in the same way, for some time.
-    pub(crate) fn fill_copy(&self, key: BlockKey, block: Block, lease: Option<Lease>) {
-        self.write(LeaseOf::Copy, key, block, lease);
-    }
-
-    fn write(&self, of: LeaseOf, key: BlockKey, block: Block, lease: Option<Lease>) {
-        // Others wait for the block there, even if its breaker has opened here since.
-        let node = match &lease {
-            Some(lease) => Some(self.node(lease.node())),
-            None => self.taker(&key),
-        };
-        let permit = Arc::clone(&self.fills).try_acquire_owned();
-        let (Some(node), Ok(permit)) = (node, permit) else {
-            self.counts.dropped_fills.one();
-            return;
-        };
-        let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
-        let (leases, refusal) = (Arc::clone(&self.leases), Arc::clone(&self.refusal));
-        let within = self.fills_within();
-        let under_way = self.under_way();
-        tokio::spawn(async move {
-            let name = asker.form.name(&key);
-            let Some(mut stored) = asker.form.store(&key, &block) else {
-                counts.dropped_fills.one();
-                return;
-            };
-            if of == LeaseOf::Copy {
-                stored = stored.for_time(COPY_LIVES);
-            }
-            match timeout(within, asker.engine.put(node.id, &name, &stored)).await {
-                Ok(Ok(())) => {
-                    match of {
-                        LeaseOf::Block => counts.fills.one(),
-                        LeaseOf::Copy => counts.copies.one(),
-                    }
-                    if let Some(lease) = lease {
-                        lease.keep();
-                    }
-                }
-                Ok(Err(why)) => {
-                    counts.dropped_fills.one();
-                    if matches!(why, RemoteError::Refused(_)) {
-                        leases.turn_off();
-                        let said = format!("{}: {why}", asker.engine.name(node.id));
-                        *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
-                    }
-                }
-                Err(_) => {
-                    counts.dropped_fills.one();
-                    // Else a node that hangs would be waited for with each block, where blocks are
-                    // only brought.
-                    if node.took_nothing() {
-                        asker.engine.refresh();
-                    }
-                }
-            }
-            drop((permit, under_way));
-        });
-    }
-
-    /// Returns what makes [`Self::finish_fills`] wait as long as it is there.
-    fn under_way(&self) -> mpsc::Sender<Infallible> {
-        let under_way = self.under_way.lock();
-        under_way.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    /// Returns what a node said when it did not take a block, the last time.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        let refusal = self.refusal.lock();
-        refusal.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Removes a block and its copies. Returns whether one of them was there; `None` where not all nodes answered.
-    pub(crate) async fn remove_all(&self, key: &BlockKey) -> Option<bool> {
-        let removed = std::iter::once(*key)
-            .chain(self.copies.all(*key))
-            .map(|key| async move { self.remove(&key).await });
-        let removed = join_all(removed).await;
-        removed
-            .into_iter()
-            .try_fold(false, |any, was| Some(any | was?))
-    }
-
-    /// Removes a block from all nodes that a reader would ask for it, and its lease: who reads it next is not to wait for a
-    /// reader of before. Returns whether it was there; `None` where not all nodes answered.
-    pub(crate) async fn remove(&self, key: &BlockKey) -> Option<bool> {
-        let name = self.asker.form.name(key);
-        let takes_over = self.asker.engine.second_takes_over();
-        let within = self.fills_within();
-        let (mut was_there, mut is_done) = (false, true);
-        // Replicas of a cluster follow their master.
-        for node in self
-            .candidates(key)
-            .take(if takes_over { usize::MAX } else { 1 })
-        {
-            let engine = &self.asker.engine;
-            match timeout(within, engine.remove(node.id, &name)).await {
-                Ok(Ok(was)) => was_there |= was,
-                Ok(Err(_)) | Err(_) => is_done = false,
-            }
-            // If that fails, it ends by itself.
-            let _ = timeout(within, engine.end_lease(node.id, &name)).await;
-        }
-        is_done.then_some(was_there)
-    }
-
-    /// Within what time a block is at its node, or dropped.
-    fn fills_within(&self) -> Duration {
-        let usual = self.asker.settings.whole.saturating_mul(FILL_DEADLINES);
-        let waited_for = self.leases.times().map(|times| times.silence);
-        usual.max(waited_for.unwrap_or_default())
-    }
-
-    /// Waits until each block that is on its way to the engine is there, or counted as dropped.
-    pub(crate) async fn finish_fills(&self) {
-        // Not by taking all permits: blocks that others bring meanwhile would find none.
-        let (mut before, _after) = {
-            let under_way = self.under_way.lock();
-            let mut under_way = under_way.unwrap_or_else(PoisonError::into_inner);
-            let (_, before) = std::mem::replace(&mut *under_way, mpsc::channel(1));
-            // Later callers wait for these blocks too.
-            (before, under_way.0.clone())
-        };
-        let within = self.fills_within().saturating_add(FINISHES_WITHIN);
-        if timeout(within, before.recv()).await.is_err() {
-            // A machine that is too busy to end what has run out of time. Counted twice, at worst;
-            // never as if they were there.
-            let left = self
-                .fills_at_once
-                .saturating_sub(self.fills.available_permits());
-            let left = u64::try_from(left).unwrap_or(u64::MAX);
-            self.counts.dropped_fills.add(left);
-        }
     }
 
     /// Returns what of the engine's setting-up will hurt.
