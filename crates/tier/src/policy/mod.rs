@@ -4,6 +4,7 @@ mod answer;
 mod attempt;
 mod breaker;
 mod copies;
+mod fills;
 mod hedge;
 mod held;
 mod lease;

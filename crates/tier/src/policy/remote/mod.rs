@@ -1,6 +1,6 @@
 //! [`Remote`]: an engine behind the policy.
 
-mod fills;
+mod filling;
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -16,6 +16,7 @@ use super::answer::{Answer, AskReason};
 use super::attempt::{self, Asker, Patience};
 use super::breaker::Admission;
 use super::copies::Copies;
+use super::fills::Fills;
 use super::hedge::{Budget, HedgeTime};
 use super::held::Lease;
 use super::lease::{LeaseOf, Leases};
@@ -27,7 +28,6 @@ use crate::deadline;
 use crate::remote::{self, Buffers, EngineSettings, NodeId, RemoteEngine};
 use crate::seal::BlockForm;
 use crate::{BlockKey, Error, Settings};
-use fills::Fills;
 
 /// The engine's answer to a request for a block.
 #[derive(Debug)]

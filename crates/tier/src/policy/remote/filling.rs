@@ -1,17 +1,15 @@
 //! Blocks on their way to the engine, and out of it.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::{Lease, LeaseOf, Remote};
+use crate::BlockKey;
 use crate::block::Block;
 use crate::remote::RemoteError;
-use crate::{BlockKey, Settings};
 
 /// Within what time a block is brought to a node, in deadlines of a whole answer.
 const FILL_DEADLINES: u32 = 5;
@@ -22,34 +20,6 @@ const COPY_LIVES: Duration = Duration::from_secs(60);
 /// How long is waited, at the end, for blocks on their way to the engine beyond the time that one
 /// has: each then is there, or counted as dropped.
 const FINISHES_WITHIN: Duration = Duration::from_secs(2);
-
-/// Each block on its way has a sender.
-type UnderWay = (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>);
-
-/// Blocks that may be under way to the engine at once.
-#[derive(Debug)]
-pub(super) struct Fills {
-    permits: Arc<Semaphore>,
-    at_once: usize,
-    /// Closed when all blocks have arrived, or are dropped, that were brought since it was made.
-    under_way: Mutex<UnderWay>,
-    refusal: Arc<Mutex<Option<String>>>,
-}
-
-impl Fills {
-    pub(super) fn new(policy: &Settings, block_size: u64) -> Self {
-        let blocks = policy.fills_in_flight.0 / block_size.max(1);
-        let at_once = usize::try_from(blocks)
-            .unwrap_or(usize::MAX)
-            .clamp(1, 4_096);
-        Self {
-            permits: Arc::new(Semaphore::new(at_once)),
-            at_once,
-            under_way: Mutex::new(mpsc::channel(1)),
-            refusal: Arc::default(),
-        }
-    }
-}
 
 impl Remote {
     /// Writes a block to the engine in the background, to the node that gave the lease. The lease ends if the engine does not
@@ -69,15 +39,13 @@ impl Remote {
             Some(lease) => Some(self.node(lease.node())),
             None => self.taker(&key),
         };
-        let permit = Arc::clone(&self.fills.permits).try_acquire_owned();
-        let (Some(node), Ok(permit)) = (node, permit) else {
+        let (Some(node), Some(on_its_way)) = (node, self.fills.begin()) else {
             self.counts.dropped_fills.one();
             return;
         };
         let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
-        let (leases, refusal) = (Arc::clone(&self.leases), Arc::clone(&self.fills.refusal));
+        let (leases, refusal) = (Arc::clone(&self.leases), self.fills.refusal());
         let within = self.fills_within();
-        let under_way = self.under_way();
         tokio::spawn(async move {
             let name = asker.form.name(&key);
             let Some(mut stored) = asker.form.store(&key, &block) else {
@@ -102,7 +70,7 @@ impl Remote {
                     if matches!(why, RemoteError::Refused(_)) {
                         leases.turn_off();
                         let said = format!("{}: {why}", asker.engine.name(node.id));
-                        *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+                        refusal.set(said);
                     }
                 }
                 Err(_) => {
@@ -114,20 +82,13 @@ impl Remote {
                     }
                 }
             }
-            drop((permit, under_way));
+            drop(on_its_way);
         });
-    }
-
-    /// Returns what makes [`Self::finish_fills`] wait as long as it is there.
-    fn under_way(&self) -> mpsc::Sender<Infallible> {
-        let under_way = self.fills.under_way.lock();
-        under_way.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Returns what a node said when it did not take a block, the last time.
     pub(crate) fn refusal(&self) -> Option<String> {
-        let refusal = self.fills.refusal.lock();
-        refusal.unwrap_or_else(PoisonError::into_inner).clone()
+        self.fills.refusal().get()
     }
 
     /// Removes a block and its copies, and their leases: the next reader does not wait for an earlier one. Returns whether one
@@ -175,24 +136,11 @@ impl Remote {
 
     /// Waits until each block that is on its way to the engine is there, or counted as dropped.
     pub(crate) async fn finish_fills(&self) {
-        // Not by taking all permits: blocks that others bring meanwhile would find none.
-        let (mut before, _after) = {
-            let under_way = self.fills.under_way.lock();
-            let mut under_way = under_way.unwrap_or_else(PoisonError::into_inner);
-            let (_, before) = std::mem::replace(&mut *under_way, mpsc::channel(1));
-            // Later callers wait for these blocks too.
-            (before, under_way.0.clone())
-        };
         let within = self.fills_within().saturating_add(FINISHES_WITHIN);
-        if timeout(within, before.recv()).await.is_err() {
+        if timeout(within, self.fills.end()).await.is_err() {
             // A machine that is too busy to end what has run out of time. Counted twice, at worst;
             // never as if they were there.
-            let left = self
-                .fills
-                .at_once
-                .saturating_sub(self.fills.permits.available_permits());
-            let left = u64::try_from(left).unwrap_or(u64::MAX);
-            self.counts.dropped_fills.add(left);
+            self.counts.dropped_fills.add(self.fills.number());
         }
     }
 }
