@@ -10,7 +10,7 @@ use crate::Settings;
 /// Each block on its way has a sender; the receiver hears when the last one is gone.
 type UnderWay = (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>);
 
-/// Blocks that are on their way to the engine, so many at most.
+/// Blocks that are on their way to the engine, up to [`Settings::fills_in_flight`].
 #[derive(Debug)]
 pub(super) struct Fills {
     permits: Arc<Semaphore>,
@@ -45,7 +45,7 @@ impl Fills {
         }
     }
 
-    /// Begins to bring a block; `None` where as many as may be are on their way.
+    /// Begins to bring a block; `None` at the limit.
     pub(super) fn begin(&self) -> Option<OnItsWay> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         let under_way = self.under_way.lock();
@@ -55,7 +55,7 @@ impl Fills {
         })
     }
 
-    /// Waits until no block is on its way that is now.
+    /// Waits until the blocks that are on their way now have arrived, or are dropped.
     pub(super) async fn end(&self) {
         // Not by taking all permits: blocks that others bring meanwhile would find none.
         let (mut before, _after) = {
