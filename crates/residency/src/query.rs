@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use cachewise_sys::{
-    CacheStat, cachestat_as_told, mincore, mincore_tells, open_quietly, page_size,
+    CacheStat, cachestat_as_told, cachestat_exactly, mincore, mincore_tells, open_quietly,
+    page_size,
 };
 use cachewise_units::{ByteRange, PageRange, PageSize, Pages};
 use rustix::fs::MemfdFlags;
@@ -110,7 +111,7 @@ pub(crate) fn count(
     // An empty range needs no call; a length of 0 has another meaning there.
     let told = match total {
         Pages::ZERO => Ok(CacheStat::default()),
-        _ => settled(pages, || ask(fd, pages)),
+        _ => cachestat_exactly(fd, pages).map_err(Error::from),
     };
     let instead = match told {
         Ok(stat) if stat.cached > Pages::ZERO => return Ok(Counts::told(total, stat)),
@@ -134,32 +135,6 @@ pub(crate) fn count(
 /// Asks cachestat, once.
 pub(crate) fn ask(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
     Ok(cachestat_as_told(fd, Some(pages.bytes(page_size())))?)
-}
-
-/// Asks until the answer can be believed.
-///
-/// cachestat sometimes omits pages of a range that begins inside a large folio. It never counts too
-/// many, and always counts the first folio; so an answer is correct for a range that begins with
-/// the file, if it is complete, or if it counts nothing at all. Any other request is repeated.
-fn settled(
-    pages: PageRange,
-    mut ask: impl FnMut() -> Result<CacheStat, Error>,
-) -> Result<CacheStat, Error> {
-    /// Files grow, so a higher answer may be just a later one.
-    const ATTEMPTS: usize = 4;
-    let found = |stat: &CacheStat| stat.cached + stat.evicted;
-    let mut best = ask()?;
-    if pages.start == 0 || best.cached >= pages.len() || found(&best) == Pages::ZERO {
-        return Ok(best);
-    }
-    for _ in 1..ATTEMPTS {
-        let again = ask()?;
-        if found(&again) <= found(&best) {
-            break;
-        }
-        best = again;
-    }
-    Ok(best)
 }
 
 /// Returns the reason to report if mincore cannot replace the failed cachestat; or the failure, if
@@ -258,59 +233,6 @@ mod tests {
     use cachewise_units::Bytes;
 
     use super::*;
-
-    fn cached(pages: u64) -> CacheStat {
-        CacheStat {
-            cached: Pages(pages),
-            ..CacheStat::default()
-        }
-    }
-
-    /// Returns the accepted count for a range of ten pages, and the number of calls.
-    fn believed(start: u64, answers: &[CacheStat]) -> (u64, usize) {
-        let pages = PageRange {
-            start,
-            end: start + 10,
-        };
-        let mut asked = 0;
-        let stat = settled(pages, || {
-            asked += 1;
-            Ok(answers[asked - 1])
-        });
-        (stat.unwrap().cached.0, asked)
-    }
-
-    #[test]
-    fn an_answer_that_may_be_short_is_asked_for_again() {
-        let (short, right) = (cached(3), cached(8));
-        assert_eq!(
-            believed(7, &[short, right, right]),
-            (8, 3),
-            "the larger one, once it is confirmed"
-        );
-        assert_eq!(believed(7, &[right, short]), (8, 2), "in whatever order");
-        assert_eq!(
-            believed(7, &[1, 2, 3, 4, 5].map(cached)),
-            (4, 4),
-            "while the file grows, not for ever"
-        );
-    }
-
-    #[test]
-    fn an_answer_that_cannot_be_short_is_not() {
-        assert_eq!(believed(0, &[cached(3)]), (3, 1), "from the beginning");
-        assert_eq!(believed(7, &[cached(10)]), (10, 1), "complete");
-        assert_eq!(believed(7, &[cached(0)]), (0, 1), "nothing was found");
-        let evicted = CacheStat {
-            evicted: Pages(1),
-            ..CacheStat::default()
-        };
-        assert_eq!(
-            believed(7, &[evicted, cached(2), cached(2)]),
-            (2, 3),
-            "an entry that is no page was found, and what follows may be left out"
-        );
-    }
 
     #[test]
     fn pages_of_any_size_cover_what_the_file_has_of_a_range() {

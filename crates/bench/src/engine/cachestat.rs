@@ -36,13 +36,10 @@ impl<'a> Cachestat<'a> {
             len: requested as u64,
         };
         let page = cachewise_sys::page_size();
-        let ask = || cachewise_sys::cachestat_as_told(fd, Some(range)).map_err(io::Error::other);
-        let all = range.pages(page);
-        let mut cached = ask()?.cached;
-        if cached < all {
-            // It sometimes misses pages, but never counts too many.
-            cached = cached.max(ask()?.cached);
-        }
+        let pages = range.page_range(page);
+        let all = pages.len();
+        let found = cachewise_sys::cachestat_exactly(fd, pages).map_err(io::Error::other)?;
+        let cached = found.cached;
         Ok(match cached < all {
             true => requested.min(cached.bytes(page).0 as usize),
             false => requested,

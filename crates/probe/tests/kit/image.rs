@@ -50,8 +50,13 @@ pub enum FileSystem {
 /// Whether this kernel has the better oracle. Before 6.5 there is mincore(2), which does not tell of pages on
 /// their way from the disk: then file systems stand on memory, where none are.
 pub fn has_cachestat() -> bool {
-    let here = std::fs::File::open("/proc/self/exe");
-    here.is_ok_and(|file| cachewise_sys::cachestat(std::os::fd::AsFd::as_fd(&file), None).is_ok())
+    static HAS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *HAS.get_or_init(|| {
+        let here = std::fs::File::open("/proc/self/exe");
+        here.is_ok_and(|file| {
+            cachewise_sys::cachestat(std::os::fd::AsFd::as_fd(&file), None).is_ok()
+        })
+    })
 }
 
 impl FileSystem {
