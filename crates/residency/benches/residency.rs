@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cachewise_residency::{Top, Walk, WalkItem, map, open, query};
-use cachewise_sys::{cachestat_as_told, children_usage, page_size};
+use cachewise_sys::{cachestat_raw, children_usage, page_size};
 use cachewise_units::{ByteRange, Pages};
 use number::number;
 use rustix::fs::{Mode, OFlags};
@@ -267,7 +267,7 @@ fn bare(files: &[PathBuf]) -> Outcome<Pages> {
     let mut cached = Pages::ZERO;
     for path in files {
         let file = rustix::fs::open(path, flags, Mode::empty())?;
-        cached += cachestat_as_told(file.as_fd(), whole)?.cached;
+        cached += cachestat_raw(file.as_fd(), whole)?.cached;
     }
     Ok(cached)
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use cachewise_sys::{
-    CacheStat, cachestat_as_told, cachestat_exactly, mincore, mincore_tells, open_quietly,
-    page_size,
+    CacheStat, cachestat_exactly, cachestat_raw, mincore, mincore_tells, open_quietly, page_size,
 };
 use cachewise_units::{ByteRange, PageRange, PageSize, Pages};
 use rustix::fs::MemfdFlags;
@@ -134,7 +133,7 @@ pub(crate) fn count(
 
 /// Asks cachestat, once.
 pub(crate) fn ask(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
-    Ok(cachestat_as_told(fd, Some(pages.bytes(page_size())))?)
+    Ok(cachestat_raw(fd, Some(pages.bytes(page_size())))?)
 }
 
 /// Returns the reason to report if mincore cannot replace the failed cachestat; or the failure, if
@@ -160,7 +159,7 @@ fn is_refused_to_all() -> bool {
             return false;
         };
         let page = PageRange { start: 0, end: 1 };
-        let asked = cachestat_as_told(own.as_fd(), Some(page.bytes(page_size())));
+        let asked = cachestat_raw(own.as_fd(), Some(page.bytes(page_size())));
         asked.is_err_and(|error| error.kind() == cachewise_sys::ErrorKind::Denied)
     })
 }

@@ -124,7 +124,7 @@ const TABLE: libc::c_long = 0;
 /// One system call, and a second where nothing is found; about 70 ns for each folio in the range,
 /// nothing for holes.
 pub fn cachestat(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheStat, Error> {
-    let found = cachestat_as_told(fd, range)?;
+    let found = cachestat_raw(fd, range)?;
     let empty = range.is_some_and(ByteRange::is_empty);
     // Only a zero can be that of an overlay, so only a zero is worth another question.
     if found == CacheStat::default() && !empty && is_on_overlay(fd)? {
@@ -154,7 +154,7 @@ pub fn cachestat(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheSt
 ///
 /// # Cost
 /// One system call, about 70 ns for each folio in the range, nothing for holes.
-pub fn cachestat_as_told(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheStat, Error> {
+pub fn cachestat_raw(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheStat, Error> {
     let range = match range {
         None => RawRange { off: 0, len: 0 },
         // Passed on, its length of 0 would come back as everything up to the end of the file.
@@ -195,20 +195,20 @@ pub fn cachestat_as_told(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result
 /// size, so none lies across a multiple of this.
 const LARGEST_FOLIO: u64 = 1 << 11;
 
-/// Counts pages as [`cachestat_as_told`] does, without its undercount: where the answer may be short, all pages from the
+/// Counts pages as [`cachestat_raw`] does, without its undercount: where the answer may be short, all pages from the
 /// multiple of the largest folio before the range are counted, less those before the range.
 ///
-/// If the pages before the range change during each of four attempts, the answer is that of [`cachestat_as_told`].
+/// If the pages before the range change during each of four attempts, it returns what [`cachestat_raw`] returns.
 ///
 /// # Errors
-/// Those of [`cachestat_as_told`].
+/// Those of [`cachestat_raw`].
 ///
 /// # Cost
 /// One system call if the range begins at such a multiple, is complete, or nothing of it is found. Otherwise four, which
 /// look at up to 2,047 more pages.
 pub fn cachestat_exactly(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
     exactly(pages, |pages| {
-        cachestat_as_told(fd, Some(pages.bytes(page_size())))
+        cachestat_raw(fd, Some(pages.bytes(page_size())))
     })
 }
 
@@ -217,11 +217,11 @@ fn exactly(
     mut ask: impl FnMut(PageRange) -> Result<CacheStat, Error>,
 ) -> Result<CacheStat, Error> {
     const ATTEMPTS: usize = 4;
-    let told = ask(pages)?;
+    let first = ask(pages)?;
     let boundary = pages.start / LARGEST_FOLIO * LARGEST_FOLIO;
-    let is_nothing = told.cached + told.evicted == Pages::ZERO;
-    if boundary == pages.start || told.cached >= pages.len() || is_nothing {
-        return Ok(told);
+    let is_nothing = first.cached + first.evicted == Pages::ZERO;
+    if boundary == pages.start || first.cached >= pages.len() || is_nothing {
+        return Ok(first);
     }
     let from_boundary = |end| PageRange {
         start: boundary,
@@ -236,7 +236,7 @@ fn exactly(
         }
         before = again;
     }
-    Ok(told)
+    Ok(first)
 }
 
 /// `OVERLAYFS_SUPER_MAGIC` of the kernel.
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(
             (found, asked.len()),
             (cached(3), 10),
-            "as told, where they change all the time"
+            "the first answer, where they change all the time"
         );
         let evicted = CacheStat {
             evicted: Pages(1),

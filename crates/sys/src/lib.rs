@@ -26,7 +26,7 @@
 //!
 //! # Layout
 //! - `page`: [`page_size`].
-//! - `cachestat`: [`cachestat()`], [`cachestat_as_told`], [`cachestat_exactly`], [`CacheStat`], [`resident`].
+//! - `cachestat`: [`cachestat()`], [`cachestat_raw`], [`cachestat_exactly`], [`CacheStat`], [`resident`].
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
 //! - `mapping`: [`Mapping`], which locks pages.
 //! - `memory`: [`lock_memory`], for this process's own; `limits`: [`allow_open_files`].
@@ -82,7 +82,7 @@ mod uuid;
 
 pub use access::may_read;
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
-pub use cachestat::{CacheStat, cachestat, cachestat_as_told, cachestat_exactly, resident};
+pub use cachestat::{CacheStat, cachestat, cachestat_exactly, cachestat_raw, resident};
 pub use close::close_together;
 pub use counters::{CounterKind, try_counter};
 pub use device::device_size;

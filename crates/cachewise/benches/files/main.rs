@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use cachewise_sys::{cachestat_as_told, children_usage};
+use cachewise_sys::{cachestat_raw, children_usage};
 use cachewise_units::{ByteRange, Pages};
 use number::number;
 use quantile::quantile;
@@ -288,7 +288,7 @@ fn floor(files: &[PathBuf]) -> Outcome<Pages> {
     let mut cached = Pages::ZERO;
     for path in files {
         let file = rustix::fs::open(path, flags, Mode::empty())?;
-        cached += cachestat_as_told(file.as_fd(), Some(ByteRange::starting_at(0)))?.cached;
+        cached += cachestat_raw(file.as_fd(), Some(ByteRange::starting_at(0)))?.cached;
     }
     Ok(cached)
 }
