@@ -28,7 +28,7 @@ use crate::options::parse_pid;
 /// Options of commands that watch processes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Selection {
-    /// Watch only this process and its descendants.
+    /// Select only this process and its descendants.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with_all = ["unit", "container", "program"])]
     pub pid: Option<u32>,
     #[command(flatten)]
@@ -38,17 +38,17 @@ pub struct Selection {
 /// Options that select processes by a name.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Named {
-    /// Watch only tasks under this control group, by its name or directory.
+    /// Select only tasks under this control group, by its name or directory.
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// Watch only tasks of this systemd unit; `nginx` stands for `nginx.service`.
+    /// Select only tasks of this systemd unit; `nginx` stands for `nginx.service`.
     #[arg(long, value_name = "NAME", conflicts_with = "cgroup")]
     pub unit: Option<String>,
-    /// Watch only tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod
+    /// Select only tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod
     /// (NAMESPACE/POD).
     #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["cgroup", "unit"])]
     pub container: Option<String>,
-    /// Watch only the processes whose command line matches now, and their descendants: a part of the command line,
+    /// Select only the processes whose command line matches now, and their descendants: a part of the command line,
     /// case-insensitive unless PATTERN has capitals; re:REGEX; or glob:PATTERN for the name of the program.
     #[arg(long = "command", id = "program", value_name = "PATTERN", value_parser = Filter::new,
         conflicts_with_all = ["cgroup", "unit", "container"])]

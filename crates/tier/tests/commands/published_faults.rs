@@ -23,6 +23,10 @@ pub fn trials() -> Vec<Trial> {
             "published_faults::full_disk_hides_the_version_only_where_it_does",
             full_disk,
         ),
+        needs_root(
+            "published_faults::version_that_cannot_become_the_latest_is_named_and_there",
+            not_latest,
+        ),
         plain(
             "published_faults::variable_names_the_state_of_publish",
             state_variable,
@@ -177,6 +181,57 @@ fn full_disk() {
             "{said}"
         );
     }
+}
+
+/// Removes the mark of a file that makes it immutable when dropped.
+struct Immutable(PathBuf);
+
+impl Immutable {
+    /// Marks a file; none where the file system has no such mark.
+    fn new(path: PathBuf) -> Option<Self> {
+        let status = Command::new("chattr").arg("+i").arg(&path).status();
+        status.is_ok_and(|s| s.success()).then_some(Self(path))
+    }
+}
+
+impl Drop for Immutable {
+    fn drop(&mut self) {
+        let _ = Command::new("chattr").arg("-i").arg(&self.0).status();
+    }
+}
+
+fn not_latest() {
+    let place = Place::new();
+    fs::write(place.at("origin/file"), "one").expect("written");
+    place.publish("data@v1");
+    let latest = place.at("store/names/data/latest");
+    let Some(held) = Immutable::new(latest.clone()) else {
+        println!("skipped: a version that cannot become the latest: no immutable files here");
+        return;
+    };
+    let before = fs::read(&latest).expect("it is there");
+    fs::write(place.at("origin/file"), "other").expect("written");
+    let ended = Ended::of(&mut place.publishing("data@v2")).expect(2, "latest stays as it is");
+    ended
+        .says(
+            "data@v2 is published, and could not be made the latest",
+            "both",
+        )
+        .says("Operation not permitted", "the cause");
+    assert_eq!(fs::read(&latest).expect("it is there"), before);
+    let mut diff = cachewise(["diff", "data@v1", "data@v2", "--store"]);
+    let diff = Ended::of(diff.arg(place.at("store")));
+    diff.expect(1, "the versions differ");
+
+    drop(held);
+    place.publish("data@v3");
+    let now = fs::read(&latest).expect("it is there");
+    let newest = fs::read(place.at("store/names/data/versions/v3"));
+    assert_eq!(
+        now,
+        newest.expect("it is there"),
+        "the next one is the latest"
+    );
 }
 
 fn state_variable() {
