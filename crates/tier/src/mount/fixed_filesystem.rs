@@ -3,60 +3,51 @@
 //! Nothing in a tree ever changes, so the kernel keeps names, attributes, pages and lists of directories without limit. Only
 //! the root of `NAME@latest` becomes another one.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cachewise_units::ByteRange;
 use fuser::{
-    Errno, FileHandle, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
-    ReplyXattr, Request,
+    Errno, FileHandle, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Operation;
 use super::extended;
 use super::filesystem::{GENERATION, answer, answer_missing, errno, negotiate, part, statfs};
-use super::fixed_lists::{
-    attributes, directory, find, fixed, list, list_with_attributes, own, place, trees,
-};
+use super::fixed_lists::{attributes, find, fixed, list, list_with_attributes, own, place, trees};
 use super::inodes::{Content, ROOT};
+use super::listed::Listed;
 use super::shared::MountShared;
-use crate::published::address::Ref;
 use crate::published::attributes::is_data;
-
-/// The parts of an open directory.
-type Handles = Mutex<HashMap<u64, Arc<[Ref]>>>;
 
 /// The file system of a published tree.
 pub(super) struct FixedFilesystem {
     shared: Arc<MountShared>,
-    handles: Arc<Handles>,
+    listed: Arc<Listed>,
 }
 
 impl FixedFilesystem {
     pub(super) fn new(shared: &Arc<MountShared>) -> Self {
         Self {
             shared: Arc::clone(shared),
-            handles: Arc::default(),
+            listed: Arc::default(),
         }
     }
-
-    fn handles(&self) -> MutexGuard<'_, HashMap<u64, Arc<[Ref]>>> {
-        locked(&self.handles)
-    }
-}
-
-fn locked(handles: &Handles) -> MutexGuard<'_, HashMap<u64, Arc<[Ref]>>> {
-    handles.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fuser::Filesystem for FixedFilesystem {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         negotiate(&self.shared, config);
+        let is_possible = config
+            .capabilities()
+            .contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        let unasked = is_possible && !trees(&self.shared).is_followed();
+        self.shared.lists_unasked.store(unasked, Ordering::Relaxed);
         Ok(())
     }
 
@@ -266,34 +257,24 @@ impl fuser::Filesystem for FixedFilesystem {
     }
 
     fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let begun = Instant::now();
+        if self.shared.lists_unasked.load(Ordering::Relaxed) {
+            // It never asks again, and keeps the lists.
+            return reply.error(Errno::ENOSYS);
+        }
         let number = number.0;
         if own(&self.shared, number).is_some() {
             return reply.opened(FileHandle(0), FopenFlags::empty());
         }
-        let handles = Arc::clone(&self.handles);
+        let listed = Arc::clone(&self.listed);
         answer(&self.shared, |shared| async move {
-            let parts = match directory(&shared, number).await {
-                Ok(Some(top)) => trees(&shared).leaves(&top).await.map(Some),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
+            let flags = match number {
+                // It may become that of another version.
+                ROOT => FopenFlags::empty(),
+                _ => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
             };
-            let is_error = !matches!(parts, Ok(Some(_)));
-            let operations = &shared.operations;
-            operations.answered(Operation::Opendir, begun, is_error);
-            match parts {
-                Ok(Some(parts)) => {
-                    let handle = shared.next_handle.fetch_add(1, Ordering::Relaxed);
-                    locked(&handles).insert(handle, parts.into());
-                    let flags = match number {
-                        // It may become that of another version.
-                        ROOT => FopenFlags::empty(),
-                        _ => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
-                    };
-                    reply.opened(FileHandle(handle), flags);
-                }
-                Ok(None) => reply.error(Errno::ESTALE),
-                Err(error) => reply.error(errno(&error)),
+            match listed.open(&shared, number).await {
+                Ok(handle) => reply.opened(handle, flags),
+                Err(errno) => reply.error(errno),
             }
         });
     }
@@ -307,9 +288,12 @@ impl fuser::Filesystem for FixedFilesystem {
         reply: ReplyDirectory,
     ) {
         let number = number.0;
-        let parts = self.handles().get(&handle.0).cloned();
+        let listed = Arc::clone(&self.listed);
         answer(&self.shared, |shared| async move {
-            list(&shared, number, parts.as_deref(), offset, reply).await;
+            match listed.parts(&shared, number, handle, offset).await {
+                Ok(parts) => list(&shared, number, parts.as_deref(), offset, reply).await,
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 
@@ -321,10 +305,15 @@ impl fuser::Filesystem for FixedFilesystem {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let directory = number.0;
-        let parts = self.handles().get(&handle.0).cloned();
+        let number = number.0;
+        let listed = Arc::clone(&self.listed);
         answer(&self.shared, |shared| async move {
-            list_with_attributes(&shared, directory, parts.as_deref(), offset, reply).await;
+            match listed.parts(&shared, number, handle, offset).await {
+                Ok(parts) => {
+                    list_with_attributes(&shared, number, parts.as_deref(), offset, reply).await;
+                }
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 
@@ -336,7 +325,7 @@ impl fuser::Filesystem for FixedFilesystem {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.handles().remove(&handle.0);
+        self.listed.close(handle);
         reply.ok();
     }
 

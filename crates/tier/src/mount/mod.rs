@@ -18,7 +18,8 @@
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
-//! - `fixed`: objects of a published tree; `fixed_lists`: its lists; `fixed_filesystem`: FUSE requests for it
+//! - `fixed`: objects of a published tree; `fixed_lists`: its lists; `listed`: directories that are listed;
+//!   `fixed_filesystem`: FUSE requests for it
 //! - `names`: names and lists that were read from the origin; `lookups`: how a name is found
 //! - `name_records`: names that mounts share through the engine
 //! - `pins`: small files that are read when they are opened
@@ -37,6 +38,7 @@ mod fixed;
 mod fixed_filesystem;
 mod fixed_lists;
 mod inodes;
+mod listed;
 mod lookups;
 mod name_records;
 mod names;

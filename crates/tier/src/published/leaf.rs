@@ -335,6 +335,9 @@ pub(crate) trait Leaves: Send + Sync {
     /// Returns a list of which the first object is the root of the tree at this path.
     fn top<'a>(&'a self, root: &'a Path) -> BoxFuture<'a, Result<Arc<Leaf>, Error>>;
 
+    /// Whether the root may become that of another version.
+    fn is_followed(&self) -> bool;
+
     /// Whether objects have extended attributes, or may have at a later time.
     fn has_attributes(&self) -> bool;
 

@@ -322,6 +322,10 @@ impl Leaves for Published {
         Box::pin(self.root_leaf(root))
     }
 
+    fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
     fn has_attributes(&self) -> bool {
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_followed || versions.iter().any(|version| version.has_attributes)
