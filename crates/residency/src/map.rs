@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cachewise_sys::{mincore, mincore_tells};
+use cachewise_sys::{cachestat_exactly, mincore, mincore_tells};
 use cachewise_units::{ByteRange, PageRange, Pages};
 use rustix::fs::OFlags;
 
@@ -178,8 +178,12 @@ impl Search<'_> {
         }
         for part in node.parts() {
             if let Some(pages) = part.pages().intersection(self.map.pages) {
-                let cached = ask(self.fd, pages)?.cached;
-                self.node(part, cached)?;
+                let stat = match pages.start == part.start {
+                    true => ask(self.fd, pages)?,
+                    // The range begins inside of the part, and perhaps of a folio.
+                    false => cachestat_exactly(self.fd, pages)?,
+                };
+                self.node(part, stat.cached)?;
             }
         }
         Ok(())

@@ -495,7 +495,8 @@ fn has_thread(pid: u32, name: &str) -> bool {
 }
 
 pub fn an_interrupt_shows_what_was_found() {
-    const FILES: usize = 4000;
+    // More than the threads of a walk queue: 16 times 256.
+    const FILES: usize = 20_000;
     let scratch = Scratch::new();
     for number in 0..FILES {
         fs::write(scratch.path(format!("{number:0>200}")), "x").expect("a file can be made");
