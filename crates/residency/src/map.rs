@@ -7,7 +7,7 @@ use cachewise_units::{ByteRange, PageRange, Pages};
 use rustix::fs::OFlags;
 
 use crate::file_system::FileSystem;
-use crate::query::{ask, count, for_each_window, pages_of};
+use crate::query::{count, for_each_window, pages_of};
 use crate::ranges::{push, total};
 use crate::{Error, Inode, Source, Unknown};
 
@@ -114,8 +114,8 @@ const LEAF_SHIFT: u32 = 8;
 
 /// An aligned part of the file's indexes.
 ///
-/// Folios are aligned too, so a part either lies in one, and is full, or begins with one: never inside a folio
-/// that it does not fill, where cachestat may count too little.
+/// Folios are aligned too, so a part either lies in one, and is full, or begins with one: cachestat is right about it at
+/// once. Only the first part, cut by the range, may begin inside a folio.
 #[derive(Clone, Copy)]
 struct Node {
     /// A multiple of the size.
@@ -178,12 +178,8 @@ impl Search<'_> {
         }
         for part in node.parts() {
             if let Some(pages) = part.pages().intersection(self.map.pages) {
-                let stat = match pages.start == part.start {
-                    true => ask(self.fd, pages)?,
-                    // The range begins inside of the part, and perhaps of a folio.
-                    false => cachestat_exactly(self.fd, pages)?,
-                };
-                self.node(part, stat.cached)?;
+                let cached = cachestat_exactly(self.fd, pages)?.cached;
+                self.node(part, cached)?;
             }
         }
         Ok(())

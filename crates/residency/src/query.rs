@@ -131,11 +131,6 @@ pub(crate) fn count(
     })
 }
 
-/// Asks cachestat, once.
-pub(crate) fn ask(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
-    Ok(cachestat_raw(fd, Some(pages.bytes(page_size())))?)
-}
-
 /// Returns the reason to report if mincore cannot replace the failed cachestat; or the failure, if
 /// mincore must not be used.
 pub(crate) fn instead_of(error: Error) -> Result<Unknown, Error> {

@@ -40,13 +40,12 @@ impl std::ops::Add for CacheStat {
 impl CacheStat {
     /// These counts without those of a part of the range.
     fn without(self, part: Self) -> Self {
-        let less = |all: Pages, part: Pages| Pages(all.0.saturating_sub(part.0));
         Self {
-            cached: less(self.cached, part.cached),
-            dirty: less(self.dirty, part.dirty),
-            writeback: less(self.writeback, part.writeback),
-            evicted: less(self.evicted, part.evicted),
-            recently_evicted: less(self.recently_evicted, part.recently_evicted),
+            cached: self.cached.saturating_sub(part.cached),
+            dirty: self.dirty.saturating_sub(part.dirty),
+            writeback: self.writeback.saturating_sub(part.writeback),
+            evicted: self.evicted.saturating_sub(part.evicted),
+            recently_evicted: self.recently_evicted.saturating_sub(part.recently_evicted),
         }
     }
 }
@@ -204,8 +203,8 @@ const LARGEST_FOLIO: u64 = 1 << 11;
 /// Those of [`cachestat_raw`].
 ///
 /// # Cost
-/// One system call if the range begins at such a multiple, is complete, or nothing of it is found. Otherwise four, which
-/// look at up to 2,047 more pages.
+/// One system call if the range is complete, nothing of it is found, or it is an aligned block or the beginning of one: then
+/// it begins with a folio or lies in one. Otherwise four, which look at up to 2,047 more pages.
 pub fn cachestat_exactly(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
     exactly(pages, |pages| {
         cachestat_raw(fd, Some(pages.bytes(page_size())))
@@ -218,11 +217,15 @@ fn exactly(
 ) -> Result<CacheStat, Error> {
     const ATTEMPTS: usize = 4;
     let first = ask(pages)?;
-    let boundary = pages.start / LARGEST_FOLIO * LARGEST_FOLIO;
+    // A folio begins with an aligned block, or has all of it.
+    let block = pages.len().0.checked_next_power_of_two();
+    let block = block.map_or(LARGEST_FOLIO, |block| block.min(LARGEST_FOLIO));
+    let is_aligned = pages.start.is_multiple_of(block);
     let is_nothing = first.cached + first.evicted == Pages::ZERO;
-    if boundary == pages.start || first.cached >= pages.len() || is_nothing {
+    if is_aligned || first.cached >= pages.len() || is_nothing {
         return Ok(first);
     }
+    let boundary = pages.start / LARGEST_FOLIO * LARGEST_FOLIO;
     let from_boundary = |end| PageRange {
         start: boundary,
         end,
@@ -394,10 +397,13 @@ mod tests {
 
     #[test]
     fn a_count_that_cannot_be_short_takes_one_call() {
-        for start in [0, LARGEST_FOLIO] {
+        for start in [0, LARGEST_FOLIO, 16, 48] {
             let (found, asked) = counted(start, &[cached(3)]);
-            assert_eq!((found, asked.len()), (cached(3), 1), "from a boundary");
+            let why = "a folio begins with it, or has all ten pages";
+            assert_eq!((found, asked.len()), (cached(3), 1), "{start}: {why}");
         }
+        let (_, asked) = counted(8, &[cached(3); 4]);
+        assert_eq!(asked.len(), 4, "a folio of 16 may have pages 0 to 15");
         for all in [10, 0] {
             let (found, asked) = counted(7, &[cached(all)]);
             assert_eq!(

@@ -243,6 +243,20 @@ impl Grid {
         self.layout.omit(keys, room);
     }
 
+    /// Cuts the ends of the texts in the first column where a line has no room for them; [`LEAST_WIDTH`] is left.
+    pub(crate) fn cut_first(&mut self, room: usize) {
+        let excess = self.layout.width().saturating_sub(room);
+        let (Some(widest), Some(cells)) = (self.layout.widths.first_mut(), self.cells.first_mut())
+        else {
+            return;
+        };
+        let columns = widest.saturating_sub(excess).max(LEAST_WIDTH);
+        for cell in cells {
+            *cell = cut(cell, columns);
+        }
+        *widest = columns.min(*widest);
+    }
+
     /// The omitted columns, if any: `no room for SIZE, DIRTIES`.
     pub(crate) fn left_out(&self) -> Option<String> {
         self.layout.no_room_for(self.layout.omitted())
@@ -338,5 +352,27 @@ mod tests {
             ["FILE", "/", "/var/lib/database/table"],
             "another is omitted for a name of 16 columns"
         );
+    }
+
+    #[test]
+    fn first_texts_are_cut_where_a_terminal_has_no_room() {
+        let grid = |room| {
+            let all = |texts: [&str; 2]| texts.map(str::to_owned).to_vec();
+            let mut grid = Grid::default();
+            let names = all(["waiting for locks and journals of file systems", "all"]);
+            grid.column("time of tasks", Side::Left, names);
+            grid.column("SECONDS", Side::Right, all(["0.012", "1234.567"]));
+            grid.cut_first(room);
+            grid.text(Style::plain(room))
+        };
+        for room in [40, 50] {
+            let text = grid(room);
+            assert_eq!(text.lines().map(width).max(), Some(room), "{text}");
+            assert!(text.contains("1234.567"), "numbers are whole: {text}");
+        }
+        for room in [80, usize::MAX] {
+            let text = grid(room);
+            assert!(text.contains("journals of file systems"), "{room}: {text}");
+        }
     }
 }

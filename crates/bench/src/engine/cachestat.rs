@@ -39,9 +39,8 @@ impl<'a> Cachestat<'a> {
         let pages = range.page_range(page);
         let all = pages.len();
         let found = cachewise_sys::cachestat_exactly(fd, pages).map_err(io::Error::other)?;
-        let cached = found.cached;
-        Ok(match cached < all {
-            true => requested.min(cached.bytes(page).0 as usize),
+        Ok(match found.cached < all {
+            true => requested.min(found.cached.bytes(page).0 as usize),
             false => requested,
         })
     }

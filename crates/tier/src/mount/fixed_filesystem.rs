@@ -47,7 +47,7 @@ impl fuser::Filesystem for FixedFilesystem {
             .capabilities()
             .contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
         let unasked = is_possible && !trees(&self.shared).is_followed();
-        self.shared.lists_unasked.store(unasked, Ordering::Relaxed);
+        self.listed.set_unasked(unasked);
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl fuser::Filesystem for FixedFilesystem {
     }
 
     fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if self.shared.lists_unasked.load(Ordering::Relaxed) {
+        if self.listed.is_unasked() {
             // It never asks again, and keeps the lists.
             return reply.error(Errno::ENOSYS);
         }

@@ -1,7 +1,7 @@
 //! [`Listed`]: the directories of published trees that programs list.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,9 +20,20 @@ use crate::published::address::Ref;
 pub(super) struct Listed {
     open: Mutex<HashMap<u64, Arc<[Ref]>>>,
     latest: Mutex<Option<(Ref, Arc<[Ref]>)>>,
+    is_unasked: AtomicBool,
 }
 
 impl Listed {
+    /// Whether the kernel opens directories without a request.
+    pub(super) fn is_unasked(&self) -> bool {
+        self.is_unasked.load(Ordering::Relaxed)
+    }
+
+    /// Lets the kernel open directories without a request, or not: it may where lists never change.
+    pub(super) fn set_unasked(&self, unasked: bool) {
+        self.is_unasked.store(unasked, Ordering::Relaxed);
+    }
+
     /// Opens a directory of a tree.
     ///
     /// # Errors
@@ -54,17 +65,18 @@ impl Listed {
         handle: FileHandle,
         offset: u64,
     ) -> Result<Option<Arc<[Ref]>>, Errno> {
-        if !shared.lists_unasked.load(Ordering::Relaxed) {
+        if !self.is_unasked() {
             return Ok(locked(&self.open).get(&handle.0).cloned());
         }
         if own(shared, number).is_some() {
             return Ok(None);
         }
-        match offset {
+        let parts = match offset {
             // It counts as an opening.
-            0 => self.counted(shared, number).await.map(Some),
-            _ => self.found(shared, number).await.map(Some),
-        }
+            0 => self.counted(shared, number).await,
+            _ => self.found(shared, number).await,
+        };
+        parts.map(Some)
     }
 
     /// Finds the parts of a directory, which counts as an opening.

@@ -53,8 +53,6 @@ pub(super) struct MountShared {
     pub(super) next_handle: AtomicU64,
     /// Whether the kernel may open files without a request.
     pub(super) opens_unasked: AtomicBool,
-    /// Whether the kernel may open directories without a request, as their lists never change.
-    pub(super) lists_unasked: AtomicBool,
     notifier: OnceLock<Notifier>,
     pub(super) drops: Drops,
     /// Set when the mount knows what was dropped before it began.
@@ -123,7 +121,6 @@ impl MountShared {
             lists: Mutex::new(HashMap::new()),
             next_handle: AtomicU64::new(1),
             opens_unasked: AtomicBool::new(false),
-            lists_unasked: AtomicBool::new(false),
             notifier: OnceLock::new(),
             drops: Drops::default(),
             knows_drops: OnceCell::new(),

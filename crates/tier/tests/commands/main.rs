@@ -33,6 +33,7 @@ mod published_attributes;
 mod published_bucket;
 mod published_faults;
 mod published_s3;
+mod publishers;
 mod reader;
 mod recorder;
 mod rolling;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         published_bucket::trials(),
         published_faults::trials(),
         published_s3::trials(),
+        publishers::trials(),
         rolling::trials(),
         settings::trials(),
         trim::trials(),

@@ -3,7 +3,7 @@
 use cachewise_model::{Counter, Interval, TimeUse, Warm};
 use serde_json::Value as Json;
 
-use crate::cell::{LEAST_WIDTH, Side, cut, width};
+use crate::cell::Side;
 use crate::json::Object;
 use crate::layout::Grid;
 use crate::style::Style;
@@ -36,23 +36,11 @@ pub(super) fn text(interval: &Interval, style: Style) -> String {
     );
     line("unexplained".to_owned(), times.unexplained());
     line("all".to_owned(), times.tasks);
-    table(names, spent, shares, style)
-}
-
-/// The table of the parts: names, seconds and shares. Where a line has no room for a name, its end is cut.
-fn table(names: Vec<String>, spent: Vec<String>, shares: Vec<String>, style: Style) -> String {
-    let gap = 2;
-    let taken = [("SECONDS", &spent), ("SHARE", &shares)].map(|(header, cells)| {
-        let widest = cells.iter().map(|cell| width(cell)).max();
-        widest.unwrap_or(0).max(header.len()) + gap
-    });
-    let room = style.table_width().saturating_sub(taken.iter().sum());
-    let room = room.max(LEAST_WIDTH);
-    let names = names.iter().map(|name| cut(name, room)).collect();
     let mut grid = Grid::default();
     grid.column("time of tasks", Side::Left, names);
     grid.column("SECONDS", Side::Right, spent);
     grid.column("SHARE", Side::Right, shares);
+    grid.cut_first(style.table_width());
     grid.text(style)
 }
 
@@ -76,42 +64,4 @@ pub(super) fn json(interval: &Interval) -> Json {
         .set("warm_seconds", warm.seconds())
         .set("warm_is_estimated", matches!(warm, Warm::About(_)))
         .finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::style::Tables;
-
-    #[test]
-    fn a_narrow_terminal_wraps_no_line() {
-        let all = |texts: [&str; 3]| texts.map(str::to_owned).to_vec();
-        let shown = |columns, tables| {
-            let style = Style {
-                tables,
-                ..Style::plain(columns)
-            };
-            let names = all([
-                "  after waiting for cold data",
-                "waiting for locks and journals of file systems",
-                "all",
-            ]);
-            let (spent, shares) = (
-                all(["0.001", "0.012", "1234.567"]),
-                all(["0.1 %", "0.9 %", "100.0 %"]),
-            );
-            table(names, spent, shares, style)
-        };
-        for columns in [40, 60, 80] {
-            let text = shown(columns, Tables::Fitted);
-            let widest = text.lines().map(width).max();
-            assert!(widest <= Some(columns), "{columns} columns: {text}");
-            assert!(text.contains("1234.567"), "numbers are whole: {text}");
-        }
-        let text = shown(40, Tables::Whole);
-        assert!(
-            text.contains("journals of file systems"),
-            "a pipe gets all: {text}"
-        );
-    }
 }

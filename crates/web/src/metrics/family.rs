@@ -93,3 +93,80 @@ fn causes(label: &str, select: fn(EvictionCause) -> bool) -> String {
     let causes: Vec<&str> = causes.map(|cause| cause.id()).collect();
     format!("`{label}`: {}", causes.join(", "))
 }
+
+pub(super) const fn field(
+    collector: Collector,
+    kind: Kind,
+    name: &'static str,
+    unit: Unit,
+    series: &'static [(&'static str, &'static str)],
+) -> Family {
+    Family {
+        name,
+        collector: Some(collector),
+        unit,
+        kind,
+        help: None,
+        label: None,
+        series: Series::Fields(series),
+    }
+}
+
+pub(super) const fn pages(
+    name: &'static str,
+    series: &'static [(&'static str, &'static str)],
+) -> Family {
+    field(
+        Collector::PageCache,
+        Kind::Counter,
+        name,
+        Unit::Count,
+        series,
+    )
+}
+
+pub(super) const fn by(label: &'static str, help: &'static str, family: Family) -> Family {
+    Family {
+        help: Some(help),
+        label: Some(label),
+        ..family
+    }
+}
+
+pub(super) const fn each(
+    collector: Collector,
+    kind: Kind,
+    label: &'static str,
+    name: &'static str,
+    unit: Unit,
+    id: &'static str,
+    help: &'static str,
+) -> Family {
+    Family {
+        name,
+        collector: Some(collector),
+        unit,
+        kind,
+        help: Some(help),
+        label: Some(label),
+        series: Series::Each(id),
+    }
+}
+
+pub(super) const fn own(
+    collector: Option<Collector>,
+    label: Option<&'static str>,
+    name: &'static str,
+    unit: Unit,
+    help: &'static str,
+) -> Family {
+    Family {
+        name,
+        collector,
+        unit,
+        kind: Kind::Gauge,
+        help: Some(help),
+        label,
+        series: Series::Own,
+    }
+}
