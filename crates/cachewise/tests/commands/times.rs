@@ -36,7 +36,8 @@ fn stolen_ticks() -> u64 {
 }
 
 /// The parts come from the scheduler's events and the kernel's accounts, the whole from its start times. No account of a
-/// task has the time that the host takes from its CPU: a run during which that rose is repeated.
+/// task has the time that the host takes from its CPU: a run during which that rose is repeated. Nor has one the time in
+/// which a CPU looks for its next task: nothing runs beside this test.
 fn parts_add_up() {
     const TRIES: usize = 20;
     let scratch = Scratch::new();
