@@ -45,6 +45,7 @@ mod shield;
 mod shield_inputs;
 mod shield_metrics;
 mod shield_mounts;
+mod shield_waits;
 mod size;
 mod snapshot_of_command;
 mod stacks;
@@ -112,6 +113,7 @@ fn main() -> ExitCode {
         shield_inputs,
         shield_metrics,
         shield_mounts,
+        shield_waits,
         size,
         snapshot_of_command,
         stacks,

@@ -59,12 +59,34 @@ impl Mounted {
         written.expect("root may set it");
     }
 
-    /// Limits writes to this device to a number of bytes per second; `None` where the kernel has no throttle for writeback.
-    pub fn slow_down(&self, bytes: u64) -> Option<Slow> {
+    /// The numbers of its device: `MAJOR:MINOR`.
+    fn number(&self) -> Option<String> {
         let name = self.device.path.file_name().expect("it has a name");
         let number = std::fs::read_to_string(Path::new("/sys/block").join(name).join("dev"));
-        let slow = Slow(number.ok()?.trim().to_owned());
+        Some(number.ok()?.trim().to_owned())
+    }
+
+    /// Limits writes to this device to a number of bytes per second; `None` where the kernel has no throttle for writeback.
+    pub fn slow_down(&self, bytes: u64) -> Option<Slow> {
+        let slow = Slow(self.number()?);
         slow.set(bytes, 90).ok()?;
+        Some(slow)
+    }
+
+    /// Limits reads from this device by processes of the root group, to a number of bytes per second; `None` where the kernel
+    /// has no such throttle, or this process is in another group.
+    pub fn slow_reads_down(&self, bytes: u64) -> Option<SlowReads> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let is_root = |line: &str| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            parts
+                .next()
+                .is_some_and(|of| of.split(',').any(|one| one == "blkio"))
+                && parts.next() == Some("/")
+        };
+        groups.lines().find(|line| is_root(line))?;
+        let slow = SlowReads(self.number()?);
+        slow.set(bytes).ok()?;
         Some(slow)
     }
 
@@ -115,5 +137,22 @@ impl Slow {
 impl Drop for Slow {
     fn drop(&mut self) {
         let _ = self.set(0, 0);
+    }
+}
+
+/// A throttle of reads from a device, removed when dropped.
+pub struct SlowReads(String);
+
+impl SlowReads {
+    /// Bytes per second; 0: no limit.
+    fn set(&self, bytes: u64) -> std::io::Result<()> {
+        let throttle = "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device";
+        std::fs::write(throttle, format!("{} {bytes}", self.0))
+    }
+}
+
+impl Drop for SlowReads {
+    fn drop(&mut self) {
+        let _ = self.set(0);
     }
 }

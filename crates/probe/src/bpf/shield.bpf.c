@@ -9,7 +9,7 @@
  *
  * A task's latest access is a cursor: the kernel's event names the range that is requested, of which the pages before
  * the next event's range have been copied. So pages are passed when the task goes on, and the page in which it stops is
- * not dropped from under it.
+ * not dropped from under it. Of pages that no event tells of: shield_request.h.
  */
 #include "kernel.h"
 
@@ -195,24 +195,26 @@ static __always_inline void announce(u64 mapping, u64 number, u64 pages)
 		__sync_fetch_and_add(&totals.lost, 1);
 }
 
+#include "arch.h"
+#include "shield_request.h"
 #include "shield_pass.h"
 
 SEC("raw_tp/mm_filemap_get_pages")
 int BPF_PROG(on_get_pages, u64 mapping, u64 index, u64 last)
 {
-	return use_pages(mapping, index, last);
+	return use_pages(mapping, index, last, true);
 }
 
 SEC("raw_tp/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, u64 mapping, u64 first, u64 last)
 {
-	return use_pages(mapping, first, last);
+	return use_pages(mapping, first, last, false);
 }
 
 SEC("raw_tp/mm_filemap_fault")
 int BPF_PROG(on_fault, u64 mapping, u64 index)
 {
-	return use_pages(mapping, index, index);
+	return use_pages(mapping, index, index, false);
 }
 
 /* The entry of a file; NULL: it is none whose pages are noted. */
@@ -448,7 +450,7 @@ int BPF_PROG(on_dirty, u64 folio, u64 mapping)
 				__sync_fetch_and_or(&block->written[i], mask);
 		}
 	}
-	return use_pages(mapping, index, index + pages - 1);
+	return use_pages(mapping, index, index + pages - 1, false);
 }
 
 SEC("raw_tp/sched_process_fork")

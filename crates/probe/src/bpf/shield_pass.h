@@ -16,8 +16,8 @@ __noinline int comes_back(struct shield_file *file, struct shield_block *block, 
 	return 1;
 }
 
-/* Pages first..=last of a block have been passed. */
-__noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last)
+/* Pages first..=last of a block have been passed; `seen`: an event told of the use. */
+__noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last, u32 seen)
 {
 	u64 back = 0, fresh = 0, ahead = 0, mapping;
 	struct shield_file *file;
@@ -28,7 +28,8 @@ __noinline int pass_block(struct shield_block *block, struct shield_key *key, u3
 	for (int i = 0; i < WORDS; i++) {
 		u64 mask = mask_of(i, first, last);
 
-		back += bits(block->gone[i] & mask);
+		if (seen)
+			back += bits(block->gone[i] & mask);
 		if (mask)
 			fresh += bits(~__sync_fetch_and_or(&block->passed[i], mask) & block->ours[i] & mask);
 		ahead |= block->ours[i] & ~block->passed[i];
@@ -79,6 +80,7 @@ struct span {
 	u64 mapping, first, last;
 	u64 now;    /* of a use by the program that begins; 0: pages that have been passed */
 	u32 others; /* a use by others */
+	u32 unseen; /* pages that have been passed, and no event told of their use */
 	u32 tgid;
 };
 
@@ -99,7 +101,7 @@ static long span_step(u64 step, struct span *span)
 		else if (span->now)
 			block->touched = span->now;
 		else
-			pass_block(block, &key, from, to);
+			pass_block(block, &key, from, to, !span->unseen);
 	}
 	span->first = end + 1;
 	return 0;
@@ -119,7 +121,7 @@ __noinline int walk_span(struct span *span)
 	return 0;
 }
 
-/* The task has gone on from its cursor, up to before page `end` if it is in the same request. */
+/* The task has gone on from its cursor, up to before page `index` if it is in the same request. */
 __noinline int leave(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
 {
 	struct span span = {};
@@ -185,8 +187,33 @@ static long leave_flight(u64 number, u32 *tgid)
 	return 0;
 }
 
-/* The current task uses pages index..=last of a mapping. */
-__noinline int use_pages(u64 mapping, u64 index, u64 last)
+/*
+ * The current task reads page `index` of a mapping: it has also read those from where its call began, or from where its
+ * cursor ends if that is in the same call (sendfile(2) has many requests).
+ */
+static __noinline int pass_unseen(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
+{
+	struct span span = {};
+	u64 next = 0;
+
+	if (!cursor)
+		return 0;
+	if (cursor->mapping == mapping && cursor->index <= index)
+		next = cursor->last + 1;
+	if (next >= index)
+		return 0;
+	span.mapping = mapping;
+	span.first = first_requested(mapping, index);
+	if (span.first < next)
+		span.first = next;
+	span.last = index - 1;
+	span.tgid = tgid;
+	span.unseen = 1;
+	return span.first < index ? walk_span(&span) : 0;
+}
+
+/* The current task uses pages index..=last of a mapping; `reads`: by a read, and not by a fault or a write. */
+__noinline int use_pages(u64 mapping, u64 index, u64 last, u32 reads)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct span span = {};
@@ -207,6 +234,8 @@ __noinline int use_pages(u64 mapping, u64 index, u64 last)
 		if (!cursor)
 			return 0;
 		leave(cursor, mapping, index, tgid);
+		if (reads && is_watched(mapping))
+			pass_unseen(cursor, mapping, index, tgid);
 		cursor->mapping = mapping;
 		cursor->index = index;
 		cursor->last = last;

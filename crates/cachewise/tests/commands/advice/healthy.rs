@@ -35,7 +35,7 @@ pub fn verdict_of_small_and_warm_reads() {
     });
 }
 
-/// What a healthy run reads from devices at most, in bytes: the file of `small_cold_file`.
+/// The most that a healthy run reads from devices, in bytes: the file of `small_cold_file`.
 const SMALL: u64 = 64 << 10;
 
 /// Fails if there is a finding, or if the verdict names a problem. `None` if the kernel read more of the run's files from a
