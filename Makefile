@@ -52,11 +52,14 @@ lint: ## formatting, clippy, documentation, shell scripts, prose, licences and p
 	@scripts/lint-dependencies
 	@scripts/lint-publish
 
-bench: ## what the probe costs a program, how long a census and a start take
+bench: ## what the probe costs a program, how long a census and a start take; CHECK=1 fails where a goal is missed
 	@scripts/setup run
-	$(CARGO) bench --locked -p cachewise-probe --bench overhead
-	$(CARGO) bench --locked -p cachewise-probe --bench census
-	$(CARGO) bench --locked -p cachewise --bench startup
+	@# All of them, also where a goal is missed before.
+	status=0; \
+	$(CARGO) bench --locked -p cachewise-probe --bench overhead -- $(if $(CHECK),--check) || status=1; \
+	$(CARGO) bench --locked -p cachewise-probe --bench census -- $(if $(CHECK),--check) || status=1; \
+	$(CARGO) bench --locked -p cachewise --bench startup -- $(if $(CHECK),--check) || status=1; \
+	exit $$status
 
 bench-residency: ## what it costs to ask what is resident, beside the floor, fincore, vmtouch and pcstat; CHECK=1 fails where a goal is missed
 	@scripts/setup bench

@@ -1,9 +1,11 @@
 //! Cost of a census: per inode in memory, per inode with pages, and the longest run in the kernel.
 //!
-//! `cargo bench -p cachewise-probe --bench census`, as root. It makes two tmpfs in a mount namespace of its own: one of
-//! empty files, whose inodes are only visited, and one of files of one page, which are reported with their names. It
-//! takes a census of the machine with neither, with the first, and with both; the differences are the cost of an inode
-//! and of a record, independent of the rest of the machine. 400,000 empty files need about 400 MB of memory.
+//! `cargo bench -p cachewise-probe --bench census [-- --check]`, as root; with `--check` it ends with 1 where a goal is missed.
+//!
+//! It makes two tmpfs in a mount namespace of its own: one of empty files, whose inodes are only visited, and one of files of
+//! one page, which are reported with their names. It takes a census of the machine with neither, with the first, and with
+//! both; the differences are the cost of an inode and of a record, independent of the rest of the machine. 400,000 empty
+//! files need about 400 MB of memory.
 //!
 //! - Times in the kernel are from the beginning of each run to its end, on the monotonic clock, so they contain
 //!   interrupts and time that a hypervisor took: medians of the rounds, with quartiles in brackets. CPU time is that of
@@ -13,6 +15,8 @@
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the tables there too.
 //! Without `--bench`, as under `cargo test --benches`, it is short.
 
+#[path = "support/goals.rs"]
+mod goals;
 #[path = "support/number.rs"]
 mod number;
 #[path = "support/quantile.rs"]
@@ -143,23 +147,24 @@ fn difference(fewer: &[Taken], more: &[Taken], files: u32) -> f64 {
     (median(more, time) - median(fewer, time)) / f64::from(files)
 }
 
-/// Whether goals can be judged: a short round on a busy machine says nothing.
-#[derive(Clone, Copy)]
+/// Judges goals, unless rounds are short: one on a busy machine says nothing.
 struct Judge {
     short: bool,
+    missed: usize,
 }
 
 impl Judge {
-    fn verdict(self, reached: bool) -> &'static str {
-        match (self.short, reached) {
-            (true, _) => "too short to say",
-            (false, true) => "reached",
-            (false, false) => "MISSED",
+    fn verdict(&mut self, is_met: bool) -> &'static str {
+        if self.short {
+            return "too short to say";
         }
+        self.missed += usize::from(!is_met);
+        if is_met { "met" } else { "missed" }
     }
 }
 
-fn bench() -> Outcome<()> {
+/// Prints the tables; returns how many goals are missed.
+fn bench() -> Outcome<usize> {
     let short = !std::env::args().any(|argument| argument == "--bench");
     let (empty, small) = if short {
         (10_000, 2_000)
@@ -176,7 +181,7 @@ fn bench() -> Outcome<()> {
             Ok(loaded) => census = Some(loaded),
             Err(error) if error.kind() == ErrorKind::Denied => {
                 println!("skipped: census: {error}; run it as root");
-                return Ok(());
+                return Ok(0);
             }
             Err(error) => return Err(error.into()),
         }
@@ -216,7 +221,7 @@ fn bench() -> Outcome<()> {
     });
     let run = [&alone, &with_empty, &with_both].map(|taken| longest(taken));
     let run = run.into_iter().max().unwrap_or_default();
-    let judge = Judge { short };
+    let mut judge = Judge { short, missed: 0 };
     let mut text = format!("{rounds} rounds; medians [quartiles]\n\n{HEAD}");
     text += &row("as it is", &alone);
     text += &row(&format!("and {empty} empty files"), &with_empty);
@@ -248,15 +253,9 @@ fn bench() -> Outcome<()> {
     if let Some(path) = std::env::var_os("CACHEWISE_TABLE") {
         fs::write(path, text)?;
     }
-    Ok(())
+    Ok(judge.missed)
 }
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("census: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    goals::ended("census", bench)
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use cachewise_kstat::Kernel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 
+use crate::carried::Carried;
 use crate::error::Error;
 use crate::record::{self, Booked, Raw, file_key, process_key};
 use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
@@ -26,6 +27,8 @@ pub(crate) struct Intervals {
     grace: Grace,
     /// Totals up to the last interval.
     pub(crate) total: Booked,
+    /// What later intervals take back.
+    pub(crate) carried: Carried,
     /// Losses up to the last interval.
     pub(crate) lost: Lost,
     /// Accounts of processes that were alive.
@@ -42,6 +45,7 @@ impl Intervals {
         Ok(Intervals {
             grace: Grace::new()?,
             total: Booked::default(),
+            carried: Carried::default(),
             lost: Lost::default(),
             alive: HashMap::new(),
             ended: HashMap::new(),

@@ -53,6 +53,7 @@
 pub mod accesses;
 mod back_end;
 pub mod bare;
+mod carried;
 mod cast;
 pub mod census;
 mod error;

@@ -290,6 +290,8 @@ impl Probe {
         if let Some(earlier) = &mut self.intervals {
             let so_far = sum.clone();
             sum = sum.since(&std::mem::replace(&mut earlier.total, so_far));
+            sum = earlier.carried.settle(&[], sum);
+            earlier.carried.end_interval();
         }
         let mut total = sum.settled();
         // Only rows say it for the files watched; for the machine, vmstat does.
@@ -420,10 +422,18 @@ impl Probe {
             }
             Ok(())
         };
+        let mut carried = self
+            .intervals
+            .as_mut()
+            .map(|of| std::mem::take(&mut of.carried));
         let read = |key: &[u8], value: &[u8]| {
-            let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             let value = Raw::new(value, "row", size_of::<types::ledger>())?;
-            let ledger = Booked::read(value, 0).settled();
+            let mut booked = Booked::read(value, 0);
+            if let Some(carried) = &mut carried {
+                booked = carried.settle(key, booked);
+            }
+            let ledger = booked.settled();
+            let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             if ledger.is_zero() {
                 return Ok(());
             }
@@ -453,6 +463,10 @@ impl Probe {
         } else {
             take_each(&maps.rows, read)?;
             take_each(&maps.evictions, read_eviction)?;
+        }
+        if let (Some(intervals), Some(mut carried)) = (&mut self.intervals, carried) {
+            carried.end_interval();
+            intervals.carried = carried;
         }
         self.programs.make_overflow_rows()?;
         Ok((rows, evictions))

@@ -91,7 +91,7 @@ pub(crate) fn is_block_device(mode: u32) -> bool {
 }
 
 /// A ledger as the kernel's side has it: sums modulo 2^64, whose parts may lie below zero.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Booked {
     counts: [u64; Counter::COUNT],
     used_too_early: u64,
@@ -159,6 +159,11 @@ impl Booked {
         *count = count.wrapping_add(number);
     }
 
+    /// A count, of which more may have been taken back than was booked.
+    pub(crate) fn signed(&self, counter: Counter) -> i64 {
+        self.counts[counter.index()].cast_signed()
+    }
+
     pub(crate) fn add(&mut self, other: &Booked) {
         for counter in Counter::ALL {
             self.add_to(*counter, other.counts[counter.index()]);
@@ -188,7 +193,7 @@ impl Booked {
     }
 
     /// The ledger, with the pages that were booked as used too early among those wasted. A counter below
-    /// zero is 0: its other part is in the interval before, and the row's invariant does not hold.
+    /// zero is 0; of intervals, `Carried` has its part.
     pub(crate) fn settled(self) -> Ledger {
         let counts = self
             .counts

@@ -136,14 +136,14 @@ fn block(
     match &mut attached {
         Attached::Probe(probe) if beside == Beside::Check => {
             let seen = probe.snapshot()?.total;
-            let pages = seen[Counter::ReadRequestedPages] + seen[Counter::FaultRequests];
+            let pages = seen[Counter::ReadRequestedPages]
+                + seen[Counter::WritePages]
+                + seen[Counter::FaultRequests];
             let expected = work.pages(done);
             if pages < expected {
-                return Err(format!(
-                    "{}: {pages} pages counted of {expected} read",
-                    variant.name()
-                )
-                .into());
+                return Err(
+                    format!("{}: {pages} pages counted of {expected}", variant.name()).into(),
+                );
             }
         }
         Attached::Nothing | Attached::Empty { .. } | Attached::Probe(_) => {}

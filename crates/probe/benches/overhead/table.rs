@@ -2,17 +2,19 @@
 
 use std::fmt::Write as _;
 
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, Ratios};
 use crate::quantile::quantile;
 use crate::variant::Variant;
-use crate::work::Work;
+use crate::work::{Limit, Work};
 
 pub const HEAD: &str = "\
 | workload | variant | CPU on/off | quartiles | wall on/off | quartiles | CPU per operation | in the kernel | goal |
 |---|---|---|---|---|---|---|---|---|
 ";
 
-pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
+/// The rows of a kind of work, and how many goals are missed by more than the noise.
+pub fn rows(work: &dyn Work, measured: &Measurement) -> (String, usize) {
+    let mut missed = 0;
     let off = median(
         &measured
             .off
@@ -39,29 +41,21 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
             let (low, high) = (quantile(ratios, 0.25), quantile(ratios, 0.75));
             format!("**{:.3}** | {low:.3}-{high:.3}", median(ratios))
         };
-        let goal = work
-            .goals()
-            .iter()
-            .find(|(variant, _)| *variant == ratios.variant);
         let added = off * (median(&ratios.cpu) - 1.0);
-        let goal = goal.map_or_else(String::new, |(variant, goal)| match variant {
-            Variant::Empty => format!("{goal:.2} elsewhere"),
-            // Where the goal lies between the quartiles, the noise is larger than the distance.
-            _ => {
-                let met = if median(&ratios.cpu) <= *goal {
-                    "met"
-                } else {
-                    "missed"
+        let goals = work.goals().iter();
+        let goals: Vec<String> = goals
+            .filter(|(variant, _)| *variant == ratios.variant)
+            .map(|(_, limit)| {
+                let (most, name) = match limit {
+                    Limit::Ratio(most) => (*most, format!("{most:.2}")),
+                    Limit::Nanoseconds(most) => (1.0 + most / off, format!("+{}", time(*most))),
                 };
-                let (low, high) = (quantile(&ratios.cpu, 0.25), quantile(&ratios.cpu, 0.75));
-                let doubt = if low <= *goal && *goal < high {
-                    ", within the noise"
-                } else {
-                    ""
-                };
-                format!("{goal:.2} {met}{doubt}")
-            }
-        });
+                let (verdict, is_missed) = judged(ratios, most);
+                missed += usize::from(is_missed);
+                format!("{name} {verdict}")
+            })
+            .collect();
+        let goal = goals.join("; ");
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
@@ -74,7 +68,23 @@ pub fn rows(work: &dyn Work, measured: &Measurement) -> String {
             kernel(median(&ratios.kernel)),
         );
     }
-    text
+    (text, missed)
+}
+
+/// Whether the ratios keep a goal, in words; and if it is missed by more than the noise.
+fn judged(ratios: &Ratios, most: f64) -> (&'static str, bool) {
+    if ratios.variant == Variant::Empty {
+        return ("elsewhere", false);
+    }
+    let (low, high) = (quantile(&ratios.cpu, 0.25), quantile(&ratios.cpu, 0.75));
+    // Where the goal lies between the quartiles, the noise is larger than the distance.
+    let is_doubtful = low <= most && most < high;
+    match (median(&ratios.cpu) <= most, is_doubtful) {
+        (true, false) => ("met", false),
+        (true, true) => ("met, within the noise", false),
+        (false, true) => ("missed, within the noise", false),
+        (false, false) => ("missed", true),
+    }
 }
 
 /// The time of `empty` is unknown: it holds no descriptor of its programs.

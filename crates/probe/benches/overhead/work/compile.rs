@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Goal, Work};
+use super::{Goal, Limit, Work};
 use crate::Outcome;
 use crate::machine::Clock;
 use crate::variant::Variant;
@@ -35,7 +35,7 @@ impl Work for Compile {
     }
 
     fn goals(&self) -> &'static [Goal] {
-        &[(Variant::Run, 1.02)]
+        &[(Variant::Run, Limit::Ratio(1.02))]
     }
 
     fn clock(&self) -> Clock {

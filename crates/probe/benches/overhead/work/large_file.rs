@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cachewise_sys::{cachestat, fadvise_dont_need, fadvise_random, sync_data};
 
-use super::{Goal, PAGE, Random, Work};
+use super::{Goal, Limit, PAGE, Random, Work};
 use crate::variant::Variant;
 use crate::{Outcome, PAUSE};
 
@@ -89,12 +89,12 @@ impl Work for LargeFile {
     fn goals(&self) -> &'static [Goal] {
         match self.pattern {
             Pattern::WarmRandom => &[
-                (Variant::Empty, 1.08),
-                (Variant::Stat, 1.12),
-                (Variant::Run, 1.20),
+                (Variant::Empty, Limit::Ratio(1.08)),
+                (Variant::Stat, Limit::Ratio(1.12)),
+                (Variant::Run, Limit::Ratio(1.20)),
             ],
             Pattern::WarmSequential => &[],
-            _ => &[(Variant::Run, 1.03)],
+            _ => &[(Variant::Run, Limit::Ratio(1.03))],
         }
     }
 

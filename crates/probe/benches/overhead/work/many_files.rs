@@ -7,7 +7,7 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{Goal, PAGE, Random, Work};
+use super::{Goal, Limit, PAGE, Random, Work};
 use crate::Outcome;
 use crate::variant::Variant;
 
@@ -42,7 +42,7 @@ impl Work for ManyFiles {
     }
 
     fn goals(&self) -> &'static [Goal] {
-        &[(Variant::Run, 1.02)]
+        &[(Variant::Run, Limit::Ratio(1.02))]
     }
 
     fn prepare(&mut self) -> Outcome<()> {
@@ -101,7 +101,8 @@ impl Work for ManyFiles {
     }
 }
 
-fn touch_mapped(file: &File, size: usize) -> Outcome<()> {
+/// Maps a file, touches each page of so many bytes, and unmaps it.
+pub fn touch_mapped(file: &File, size: usize) -> Outcome<()> {
     // SAFETY: a new mapping at an address of the kernel's choice, so nothing that exists is replaced. The
     // file belongs to this bench and keeps its size, so each byte read is backed by it; the pointer is not
     // used after the mapping is gone.

@@ -1,21 +1,34 @@
 //! The kinds of work that a block may have.
 
+mod cached_file;
 mod compile;
 mod large_file;
 mod many_files;
+mod small_files;
 
 use crate::Outcome;
 use crate::machine::Clock;
 use crate::variant::Variant;
 
+pub use cached_file::{Access, CachedFile};
 pub use compile::Compile;
 pub use large_file::{LargeFile, Pattern};
 pub use many_files::ManyFiles;
+pub use small_files::{SmallFiles, Use};
 
 pub const PAGE: usize = 4096;
 
-/// A goal for a variant: the largest ratio of CPU times that the project allows itself.
-pub type Goal = (Variant, f64);
+/// The most that a variant may cost.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// CPU time with it, of that without.
+    Ratio(f64),
+    /// Additional CPU time of an operation.
+    Nanoseconds(f64),
+}
+
+/// A goal of the project for a variant.
+pub type Goal = (Variant, Limit);
 
 /// One kind of work.
 pub trait Work {
@@ -49,7 +62,7 @@ pub trait Work {
         None
     }
 
-    /// The least pages that the probe has to have seen in a block, read or faulted in.
+    /// The least pages that the probe has to have seen in a block, read, written or faulted in.
     fn pages(&self, operations: u64) -> u64;
 }
 
