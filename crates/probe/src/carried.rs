@@ -14,7 +14,7 @@ use crate::record::Booked;
 /// Intervals for which a part is kept of a row that is not used any more.
 const KEPT: u32 = 64;
 
-/// What is to be added to the next interval of each row, by the row's key.
+/// The parts that are to be added to the next interval of each row, by the row's key.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     rows: HashMap<Box<[u8]>, (Booked, u32)>,

@@ -27,7 +27,7 @@ pub(crate) struct Intervals {
     grace: Grace,
     /// Totals up to the last interval.
     pub(crate) total: Booked,
-    /// What later intervals take back.
+    /// The parts that later intervals take back.
     pub(crate) carried: Carried,
     /// Losses up to the last interval.
     pub(crate) lost: Lost,

@@ -458,7 +458,7 @@ fn cold_reads_across_intervals_add_up_in_each_and_in_all() {
         is_over.store(true, Ordering::Relaxed);
         readers.into_iter().map(|one| one.join().unwrap()).sum()
     });
-    // What the last interval took back is taken from the next one of its row.
+    // The next interval of a row takes what the last one took back.
     snapshots.push(probe.snapshot().unwrap());
     for file in &files.files {
         requested += read(file, &mut vec![0; 1 << 16]);

@@ -14,7 +14,7 @@ use crate::variant::Variant;
 
 const PAGES: usize = 4096;
 
-/// What is done with the file.
+/// The use of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Its pages are written over, at random.

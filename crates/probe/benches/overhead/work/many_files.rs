@@ -101,7 +101,7 @@ impl Work for ManyFiles {
     }
 }
 
-/// Maps a file, touches each page of so many bytes, and unmaps it.
+/// Maps a file, touches each page of its first `size` bytes, and unmaps it.
 pub fn touch_mapped(file: &File, size: usize) -> Outcome<()> {
     // SAFETY: a new mapping at an address of the kernel's choice, so nothing that exists is replaced. The
     // file belongs to this bench and keeps its size, so each byte read is backed by it; the pointer is not

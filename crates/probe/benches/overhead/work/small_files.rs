@@ -24,7 +24,7 @@ const OPEN: usize = 10_000;
 const TIMES: usize = 10;
 const SIZE: usize = 6_000;
 
-/// What is done with the files.
+/// The use of the files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Each is opened, read and closed, once: the probe has seen none of them.
