@@ -101,11 +101,11 @@ impl Work for CachedFile {
         Some(u64::MAX)
     }
 
-    /// A fault maps the pages around it too, a large folio at most.
+    /// A fault maps the pages around it too: in large folios up to all of them.
     fn pages(&self, operations: u64) -> u64 {
         match self.access {
             Access::Write => operations,
-            Access::Touch => operations / 512,
+            Access::Touch => operations / PAGES as u64,
         }
     }
 }
