@@ -112,7 +112,7 @@ impl Work for SmallFiles {
 
     fn operation(&self) -> &'static str {
         match self.used {
-            Use::New | Use::Again => "open, read and close of 6 kB",
+            Use::New | Use::Again => "file of 6 kB, opened, read and closed",
             Use::Open => "pread of 4 KiB",
             Use::Grep => "file that git grep reads",
         }
