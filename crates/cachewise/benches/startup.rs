@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use cachewise_sys::{children_usage, fadvise_dont_need};
+use cachewise_sys::{cachestat, children_usage, fadvise_dont_need, page_size};
 use number::number;
 use quantile::quantile;
 
@@ -40,7 +40,7 @@ const STAT_GOAL: f64 = 0.5;
 
 /// A command line whose start is measured.
 struct Start {
-    /// As a user types it.
+    /// The words that a user types.
     line: &'static str,
     is_cold: bool,
     /// The most wall and CPU time, in milliseconds.
@@ -58,7 +58,13 @@ impl Start {
 
     fn sample(&self) -> Outcome<Sample> {
         if self.is_cold {
-            fadvise_dont_need(File::open(CACHEWISE)?.as_fd())?;
+            let program = File::open(CACHEWISE)?;
+            fadvise_dont_need(program.as_fd())?;
+            // Pages that another process has mapped stay, and the start would be warm.
+            let left = cachestat(program.as_fd(), None)?.cached.0;
+            if left * page_size().get() > program.metadata()?.len() / 20 {
+                return Err(format!("{left} pages of {CACHEWISE} stay: is it running?").into());
+            }
         }
         let line = self.line.replace("cachewise ", "\"$0\" ");
         sample(&["sh", "-c", &line, CACHEWISE])
@@ -181,7 +187,7 @@ fn start_up(rounds: usize) -> Outcome<(String, usize)> {
 }
 
 /// A sentence on `stat 1`, and whether its goal is missed.
-fn steady(seconds: usize, repetitions: usize) -> Outcome<(String, usize)> {
+fn steady(seconds: usize, repetitions: usize) -> Outcome<(String, bool)> {
     let seconds = seconds.max(2);
     let mut shares = Vec::new();
     let mut wakeups = Vec::new();
@@ -202,7 +208,7 @@ fn steady(seconds: usize, repetitions: usize) -> Outcome<(String, usize)> {
         quantile(&wakeups, 0.5),
         if is_missed { "missed" } else { "met" },
     );
-    Ok((text, usize::from(is_missed)))
+    Ok((text, is_missed))
 }
 
 fn load() -> String {
@@ -225,7 +231,7 @@ fn bench() -> Outcome<usize> {
         number("CACHEWISE_BENCH_SECONDS", if short { 2 } else { 10 })?,
         if short { 1 } else { 3 },
     )?;
-    missed += is_missed;
+    missed += usize::from(is_missed);
     let load = format!("load average {before} before, {} after", load());
     println!("\n{steady}\n{load}");
     write!(text, "\n{steady}\n{load}\n")?;

@@ -51,21 +51,20 @@ fn split(booked: &mut Booked) -> Option<Booked> {
     use Counter::{
         ReadHitPages, ReadMissedPages, ReadRequestedPages, ReadUnservedPages, ReadaheadHitPages,
     };
+    if !Counter::ALL
+        .iter()
+        .any(|counter| booked.signed(*counter) < 0)
+    {
+        return None;
+    }
     let mut rest = Booked::default();
     let mut move_part = |booked: &mut Booked, counter, part: i64| {
         booked.add_to(counter, part.wrapping_neg().cast_unsigned());
         rest.add_to(counter, part.cast_unsigned());
     };
-    let mut is_whole = true;
     for counter in Counter::ALL {
         let count = booked.signed(*counter);
-        if count < 0 {
-            move_part(booked, *counter, count);
-            is_whole = false;
-        }
-    }
-    if is_whole {
-        return None;
+        move_part(booked, *counter, count.min(0));
     }
     let sum = |booked: &Booked| {
         let parts = [ReadHitPages, ReadMissedPages, ReadUnservedPages];

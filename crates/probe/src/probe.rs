@@ -427,16 +427,16 @@ impl Probe {
             .as_mut()
             .map(|of| std::mem::take(&mut of.carried));
         let read = |key: &[u8], value: &[u8]| {
-            let value = Raw::new(value, "row", size_of::<types::ledger>())?;
-            let mut booked = Booked::read(value, 0);
+            let row = Raw::new(value, "row", size_of::<types::ledger>())?;
+            let mut booked = Booked::read(row, 0);
             if let Some(carried) = &mut carried {
                 booked = carried.settle(key, booked);
             }
             let ledger = booked.settled();
-            let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             if ledger.is_zero() {
                 return Ok(());
             }
+            let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             let process_offset = offset_of!(types::row_key, process);
             let process = record::process_id(key, process_offset);
             let file = record::file_id(key, offset_of!(types::row_key, file));

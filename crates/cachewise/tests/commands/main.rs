@@ -36,6 +36,7 @@ mod pid_namespace;
 mod process_limit;
 mod recipes;
 mod record;
+mod record_waits;
 mod report_page;
 mod run_command;
 mod run_evictions;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         process_limit,
         recipes,
         record,
+        record_waits,
         report_page,
         run_command,
         run_evictions,

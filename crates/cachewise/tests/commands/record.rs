@@ -48,7 +48,8 @@ fn rows(file: &Path, of: &str) -> Vec<Value> {
     rows_with(file, of, &[])
 }
 
-fn rows_with(file: &Path, of: &str, more: &[&str]) -> Vec<Value> {
+/// The rows of a recording, of one kind, sample by sample.
+pub fn rows_with(file: &Path, of: &str, more: &[&str]) -> Vec<Value> {
     lines(&series(file, of, more).expect(0, "all of it can be read"))
 }
 

@@ -37,7 +37,8 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-fn has(program: &str, test: &str) -> bool {
+/// Whether a program is installed; else says that the test is skipped.
+pub fn has(program: &str, test: &str) -> bool {
     let found = Command::new("sh")
         .args(["-c", "command -v \"$0\" >/dev/null", program])
         .status();

@@ -1,9 +1,9 @@
 //! `shield`: reads that wait for a page in their middle.
 
 use std::fs;
-use std::process::Command;
 
 use crate::shield::{MIB, Shielded, adds_up, left};
+use crate::shield_inputs::has;
 use crate::support::*;
 
 /// The tests.
@@ -43,8 +43,8 @@ wait(0)
 
 /// The kernel tells of no use of the pages that it copies before it waits for another one.
 fn before_one_that_is_waited_for() {
-    if Command::new("python3").arg("-V").output().is_err() {
-        return println!("skipped: shield: pages before one that is waited for: no python3");
+    if !has("python3", "pages before one that is waited for") {
+        return;
     }
     let shielded = Shielded::new();
     let Some(disk) = Mounted::ext4(&shielded.scratch, 64 * MIB, &[]) else {

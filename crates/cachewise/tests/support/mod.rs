@@ -42,7 +42,7 @@ pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,
 };
 pub use group::Group;
-pub use mounted::{Mounted, Slow, SlowReads};
+pub use mounted::{Mounted, Slow};
 pub use program::{Busy, Reader, program};
 pub use report::{Report, means, number, report_of};
 pub use siblings::{PROGRAM, programs, sibling};

@@ -68,14 +68,19 @@ impl Mounted {
 
     /// Limits writes to this device to a number of bytes per second; `None` where the kernel has no throttle for writeback.
     pub fn slow_down(&self, bytes: u64) -> Option<Slow> {
-        let slow = Slow(self.number()?);
-        slow.set(bytes, 90).ok()?;
+        let slow = Slow {
+            device: self.number()?,
+            throttle: "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device",
+        };
+        // Of all dirty memory: without it the kernel gives none to a device that it has not seen writing yet.
+        slow.set_share(90).ok()?;
+        slow.set(bytes).ok()?;
         Some(slow)
     }
 
     /// Limits reads from this device by processes of the root group, to a number of bytes per second; `None` where the kernel
     /// has no such throttle, or this process is in another group.
-    pub fn slow_reads_down(&self, bytes: u64) -> Option<SlowReads> {
+    pub fn slow_reads_down(&self, bytes: u64) -> Option<Slow> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let is_root = |line: &str| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -85,7 +90,10 @@ impl Mounted {
                 && parts.next() == Some("/")
         };
         groups.lines().find(|line| is_root(line))?;
-        let slow = SlowReads(self.number()?);
+        let slow = Slow {
+            device: self.number()?,
+            throttle: "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device",
+        };
         slow.set(bytes).ok()?;
         Some(slow)
     }
@@ -119,40 +127,28 @@ impl Drop for Mounted {
 }
 
 /// A throttle of a device, removed when dropped.
-pub struct Slow(String);
+pub struct Slow {
+    device: String,
+    /// A file of the root group of version 1, which writeback is charged to.
+    throttle: &'static str,
+}
 
 impl Slow {
-    /// Writeback is charged to the root group of version 1.
-    const THROTTLE: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
+    /// Sets it, in bytes per second; 0: none.
+    fn set(&self, bytes: u64) -> std::io::Result<()> {
+        std::fs::write(self.throttle, format!("{} {bytes}", self.device))
+    }
 
-    /// Sets the throttle, and the percentage of all dirty memory that is this device's: without it the kernel gives none to
-    /// a device that it has not seen writing yet.
-    fn set(&self, bytes: u64, percent: u32) -> std::io::Result<()> {
-        let share = format!("/sys/class/bdi/{}/min_ratio", self.0);
-        std::fs::write(share, percent.to_string())?;
-        std::fs::write(Self::THROTTLE, format!("{} {bytes}", self.0))
+    /// Sets the percentage of all dirty memory that is this device's.
+    fn set_share(&self, percent: u32) -> std::io::Result<()> {
+        let share = format!("/sys/class/bdi/{}/min_ratio", self.device);
+        std::fs::write(share, percent.to_string())
     }
 }
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        let _ = self.set(0, 0);
-    }
-}
-
-/// A throttle of reads from a device, removed when dropped.
-pub struct SlowReads(String);
-
-impl SlowReads {
-    /// Bytes per second; 0: no limit.
-    fn set(&self, bytes: u64) -> std::io::Result<()> {
-        let throttle = "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device";
-        std::fs::write(throttle, format!("{} {bytes}", self.0))
-    }
-}
-
-impl Drop for SlowReads {
-    fn drop(&mut self) {
+        let _ = self.set_share(0);
         let _ = self.set(0);
     }
 }

@@ -172,4 +172,33 @@ static __always_inline u32 call_kind(u32 nr)
 	return call_kinds[nr & (CALLS - 1)];
 }
 
+/* Where the position is at which a call begins. */
+enum position {
+	POSITION_OF_FILE, /* that of the open file, until the call ends */
+	POSITION_GIVEN,
+	POSITION_IN_MEMORY, /* the program's, by address; until the call ends */
+};
+
+/* The position of the read-class or splice-class call `nr`, or its address. */
+static __always_inline int call_position(u32 nr, struct pt_regs *regs, u64 *position)
+{
+	switch (nr) {
+	case NR_pread:
+		*position = ARG4(regs);
+		return POSITION_GIVEN;
+	case NR_preadv:
+	case NR_preadv2:
+		*position = ARG4(regs);
+		return (s64)*position < 0 ? POSITION_OF_FILE : POSITION_GIVEN; /* preadv2(-1) is readv */
+	case NR_sendfile:
+		*position = ARG3(regs);
+		return *position ? POSITION_IN_MEMORY : POSITION_OF_FILE;
+	case NR_copy_file_range:
+	case NR_splice:
+		*position = ARG2(regs);
+		return *position ? POSITION_IN_MEMORY : POSITION_OF_FILE;
+	}
+	return POSITION_OF_FILE;
+}
+
 #endif

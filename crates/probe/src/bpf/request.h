@@ -114,34 +114,28 @@ static __always_inline int find_read_range(u32 nr, struct range *range)
 	range->mapping = is_stacked(file) ? 0 : (u64)READ(file, f_mapping);
 	range->len = ARG3(regs);
 	range->pos = READ(file, f_pos);
-	switch (nr) {
-	case NR_pread:
-		range->pos = ARG4(regs);
+	switch (call_position(nr, regs, &position)) {
+	case POSITION_GIVEN:
+		range->pos = position;
 		break;
+	case POSITION_IN_MEMORY:
+		if (bpf_probe_read_user(&position, sizeof(position), (void *)position))
+			return KNOWN_NOTHING;
+		range->pos = position;
+		break;
+	}
+	switch (nr) {
 	case NR_preadv:
 	case NR_preadv2:
-		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
-			range->pos = ARG4(regs);
-		/* fallthrough */
 	case NR_readv:
 		range->len = iov_length(ARG2(regs), ARG3(regs));
 		return range->len ? KNOWN_RANGE : KNOWN_START;
 	case NR_sendfile:
 		range->len = ARG4(regs);
-		if (ARG3(regs)) {
-			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG3(regs)))
-				return KNOWN_NOTHING;
-			range->pos = position;
-		}
 		break;
 	case NR_copy_file_range:
 	case NR_splice:
 		range->len = ARG5(regs);
-		if (ARG2(regs)) {
-			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG2(regs)))
-				return KNOWN_NOTHING;
-			range->pos = position;
-		}
 		break;
 	}
 	return KNOWN_RANGE;

@@ -19,7 +19,8 @@ __noinline int comes_back(struct shield_file *file, struct shield_block *block, 
 /* Pages first..=last of a block have been passed; `seen`: an event told of the use. */
 __noinline int pass_block(struct shield_block *block, struct shield_key *key, u32 first, u32 last, u32 seen)
 {
-	u64 back = 0, fresh = 0, ahead = 0, mapping;
+	/* without branches, of which the verifier would follow each */
+	u64 back = 0, fresh = 0, ahead = 0, counted = -(u64)(seen & 1), mapping;
 	struct shield_file *file;
 	int near;
 
@@ -28,8 +29,7 @@ __noinline int pass_block(struct shield_block *block, struct shield_key *key, u3
 	for (int i = 0; i < WORDS; i++) {
 		u64 mask = mask_of(i, first, last);
 
-		if (seen)
-			back += bits(block->gone[i] & mask);
+		back += bits(block->gone[i] & mask & counted);
 		if (mask)
 			fresh += bits(~__sync_fetch_and_or(&block->passed[i], mask) & block->ours[i] & mask);
 		ahead |= block->ours[i] & ~block->passed[i];
@@ -191,7 +191,7 @@ static long leave_flight(u64 number, u32 *tgid)
  * The current task reads page `index` of a mapping: it has also read those from where its call began, or from where its
  * cursor ends if that is in the same call (sendfile(2) has many requests).
  */
-static __noinline int pass_unseen(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
+__noinline int pass_unseen(struct cursor *cursor, u64 mapping, u64 index, u32 tgid)
 {
 	struct span span = {};
 	u64 next = 0;

@@ -6,24 +6,16 @@
 #ifndef CACHEWISE_SHIELD_REQUEST_H
 #define CACHEWISE_SHIELD_REQUEST_H
 
-static __always_inline u64 user_word(u64 address, u64 otherwise)
-{
-	u64 value = otherwise;
-
-	bpf_probe_read_user(&value, sizeof(value), (void *)address);
-	return value;
-}
-
 /*
  * The first page of a mapping that the current task's system call asks for, which is at page `index`; that page if the call
- * does not tell. Until it ends, the position of the file and those in the program's memory are where the call began.
+ * does not tell.
  */
-static __noinline u64 first_requested(u64 mapping, u64 index)
+__noinline u64 first_requested(u64 mapping, u64 index)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
 	u32 nr = syscall_nr(task, regs), limit, fd;
-	u64 table, file, position, page;
+	u64 table, file, position = 0, page;
 
 	if (!(call_kind(nr) & (CALL_READ | CALL_SPLICE)))
 		return index;
@@ -39,24 +31,13 @@ static __noinline u64 first_requested(u64 mapping, u64 index)
 	if (!file || ((u64)GET(struct file, file, f_mapping) != mapping &&
 		      GET(struct file, file, f_inode, i_sb, s_magic) != OVERLAYFS_SUPER_MAGIC))
 		return index;
-	position = GET(struct file, file, f_pos);
-	switch (nr) {
-	case NR_pread:
-		position = ARG4(regs);
+	switch (call_position(nr, regs, &position)) {
+	case POSITION_OF_FILE:
+		position = GET(struct file, file, f_pos);
 		break;
-	case NR_preadv:
-	case NR_preadv2:
-		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
-			position = ARG4(regs);
-		break;
-	case NR_sendfile:
-		if (ARG3(regs))
-			position = user_word(ARG3(regs), index << config.page_shift);
-		break;
-	case NR_copy_file_range:
-	case NR_splice:
-		if (ARG2(regs))
-			position = user_word(ARG2(regs), index << config.page_shift);
+	case POSITION_IN_MEMORY:
+		if (bpf_probe_read_user(&position, sizeof(position), (void *)position))
+			return index;
 		break;
 	}
 	page = position >> config.page_shift;

@@ -14,41 +14,33 @@ static __always_inline int finished_range(struct task_struct *task, struct pt_re
 					  u64 result, struct range *range)
 {
 	struct file *file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
-	u64 address = 0;
+	u64 position = 0;
 
 	if (!file || READ(file, f_flags) & O_DIRECT)
 		return 0;
 	range->mapping = (u64)READ(file, f_mapping);
 	range->len = result;
 	range->pos = READ(file, f_pos) - result; /* it has moved on */
-	switch (nr) {
-	case NR_read:
-		range->len = ARG3(regs);
+	switch (call_position(nr, regs, &position)) {
+	case POSITION_GIVEN:
+		range->pos = position;
 		break;
-	case NR_pread:
-		range->len = ARG3(regs);
-		range->pos = ARG4(regs);
-		break;
-	case NR_preadv:
-	case NR_preadv2:
-		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
-			range->pos = ARG4(regs);
-		/* fallthrough */
-	case NR_readv:
-		range->len = iov_length(ARG2(regs), ARG3(regs)) ?: result;
-		break;
-	case NR_sendfile:
-		address = ARG3(regs);
-		break;
-	case NR_copy_file_range:
-	case NR_splice:
-		address = ARG2(regs);
-		break;
-	}
-	if (address) {
-		if (bpf_probe_read_user(&range->pos, sizeof(range->pos), (void *)address))
+	case POSITION_IN_MEMORY:
+		if (bpf_probe_read_user(&range->pos, sizeof(range->pos), (void *)position))
 			return 0;
 		range->pos -= result;
+		break;
+	}
+	switch (nr) {
+	case NR_read:
+	case NR_pread:
+		range->len = ARG3(regs);
+		break;
+	case NR_readv:
+	case NR_preadv:
+	case NR_preadv2:
+		range->len = iov_length(ARG2(regs), ARG3(regs)) ?: result;
+		break;
 	}
 	return 1;
 }

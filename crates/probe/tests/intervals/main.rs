@@ -9,11 +9,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cachewise_model::{Counter, Ledger};
 use cachewise_probe::{Detail, ErrorKind, Lost, Options, Probe, ProcessId, Scope, Snapshot};
@@ -289,8 +288,7 @@ fn an_interval_has_what_was_done_in_it_and_no_more() {
     for pages in [2u64, 0, 7, 7, 1] {
         for number in 0..pages {
             let mut buffer = [0; 1];
-            files.files[0]
-                .read_at(&mut buffer, number * page())
+            std::os::unix::fs::FileExt::read_at(&files.files[0], &mut buffer, number * page())
                 .unwrap();
         }
         let snapshot = probe.snapshot().unwrap();
@@ -408,77 +406,4 @@ fn what_a_process_does_between_two_ticks_and_its_end_is_booked() {
             "in round {round}, with what it read: {process:?}"
         );
     }
-}
-
-/// Requests that an interval ends in the middle of are corrected afterwards: pages counted as hits turn out to be misses.
-#[test]
-fn cold_reads_across_intervals_add_up_in_each_and_in_all() {
-    const READERS: usize = 4;
-    const SIZE: u64 = 16 << 20;
-    const INTERVALS: usize = 400;
-    let Some(mut probe) = watch("cold reads across intervals", 10_240) else {
-        return;
-    };
-    let files = Files::new(READERS);
-    for (number, file) in files.files.iter().enumerate() {
-        std::fs::write(files.path(number), vec![7; SIZE as usize]).unwrap();
-        cachewise_sys::sync_data(file.as_fd()).unwrap();
-    }
-    let inodes = files.inodes();
-    // Reads a file once with this buffer; returns the pages that it requested.
-    let read = |file: &File, buffer: &mut [u8]| {
-        let mut pages = 0;
-        loop {
-            let read = file.read_at(buffer, pages * page()).unwrap() as u64;
-            if read == 0 {
-                return pages;
-            }
-            pages += read / page();
-        }
-    };
-    let is_over = AtomicBool::new(false);
-    let mut snapshots = Vec::new();
-    let mut requested: u64 = std::thread::scope(|scope| {
-        let readers = files.files.iter().enumerate().map(|(number, file)| {
-            let (read, is_over) = (&read, &is_over);
-            scope.spawn(move || {
-                let mut buffer = vec![0; (number % 3 + 1) << 16];
-                let mut pages = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    cachewise_sys::fadvise_dont_need(file.as_fd()).unwrap();
-                    pages += read(file, &mut buffer);
-                }
-                pages
-            })
-        });
-        let readers: Vec<_> = readers.collect();
-        for _ in 0..INTERVALS {
-            snapshots.push(probe.snapshot().unwrap());
-        }
-        is_over.store(true, Ordering::Relaxed);
-        readers.into_iter().map(|one| one.join().unwrap()).sum()
-    });
-    // The next interval of a row takes what the last one took back.
-    snapshots.push(probe.snapshot().unwrap());
-    for file in &files.files {
-        requested += read(file, &mut vec![0; 1 << 16]);
-    }
-    snapshots.push(probe.snapshot().unwrap());
-
-    let mut sum = Ledger::default();
-    for snapshot in &snapshots {
-        for row in &snapshot.rows {
-            if row.file.is_some_and(|file| inodes.contains(&file.inode)) && row.process.is_some() {
-                let ledger = &row.ledger;
-                assert!(!cachewise_model::contradicts_itself(ledger), "{ledger:?}");
-                sum += ledger;
-            }
-        }
-    }
-    assert_eq!(sum[Counter::ReadRequestedPages], requested, "{sum:?}");
-    assert!(!cachewise_model::contradicts_itself(&sum), "{sum:?}");
-    println!(
-        "{requested} pages were requested, of which {} were missed",
-        sum[Counter::ReadMissedPages]
-    );
 }

@@ -59,7 +59,7 @@ impl SmallFiles {
         allow_open_files(OPEN as u64 + 1_000) >= OPEN as u64 + 1_000
     }
 
-    /// Makes the files, each with other lines, and git's index of them.
+    /// Makes the files, each with other lines.
     fn make(&self) -> Outcome<()> {
         let mut text = String::with_capacity(SIZE + 80);
         for (number, path) in self.paths.iter().enumerate() {
