@@ -1,6 +1,6 @@
 //! Cost of `cachewise files` as a user measures it, beside the floor and beside other tools.
 //!
-//! `cargo bench -p cachewise --bench files [-- --check]`; it needs no root. `--check` ends with 1 where a goal is missed.
+//! `cargo bench -p cachewise --bench files [-- --check]`; only the census needs root. `--check` ends with 1 where a goal is missed.
 //!
 //! # Rows
 //! - `--version`, and `files` of one file beside fincore and vmtouch.
@@ -8,6 +8,7 @@
 //!   floor: open, cachestat and close of each path of a prepared list, on one thread of this process. vmtouch walks the
 //!   same tree.
 //! - Peak memory of a sorted CSV of 100,000 files.
+//! - A census as CSV, as root, over these files and the others that are in memory.
 //!
 //! # Fairness
 //! A round runs each command once, in changing order; a ratio compares two commands of one round. Times are CPU time, user
@@ -17,6 +18,7 @@
 //! `CACHEWISE_BENCH_ROUNDS` sets the number of rounds (11), `CACHEWISE_BENCH_DIR` where the files go (`/var/tmp`). Without
 //! `--bench` it is one small round that only shows that it works.
 
+mod census;
 #[path = "../../../probe/benches/support/goals.rs"]
 mod goals;
 #[path = "../../../probe/benches/support/number.rs"]
@@ -105,6 +107,7 @@ fn bench() -> Outcome<usize> {
     let mut missed = 0;
     println!("{}", memory(scratch.path(), many, &mut missed)?);
     let tree = Tree::make(&scratch.path().join("tree"), directories)?;
+    println!("{}", census::census(rounds, &mut missed)?);
     println!("{} files; {rounds} rounds\n", tree.files.len());
     let rows = rows(&tree);
     let mut took: Vec<Vec<Took>> = rows.iter().map(|_| Vec::new()).collect();

@@ -1,6 +1,7 @@
 //! A cached file that is written over, or mapped and touched.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -67,8 +68,16 @@ impl Work for CachedFile {
     }
 
     fn prepare(&mut self) -> Outcome<()> {
-        fs::write(&self.path, vec![7; PAGES * PAGE])?;
-        let file = File::options().read(true).write(true).open(&self.path)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&self.path)?;
+        // A write of one page makes a folio of one: a fault maps no more than the 16 pages around it.
+        for _ in 0..PAGES {
+            file.write_all(&self.buffer)?;
+        }
         sync_data(file.as_fd())?;
         self.file = Some(file);
         Ok(())
@@ -101,11 +110,11 @@ impl Work for CachedFile {
         Some(u64::MAX)
     }
 
-    /// A fault maps the pages around it too: in large folios up to all of them.
+    /// A fault maps the pages around it too.
     fn pages(&self, operations: u64) -> u64 {
         match self.access {
             Access::Write => operations,
-            Access::Touch => operations / PAGES as u64,
+            Access::Touch => operations / 16,
         }
     }
 }
