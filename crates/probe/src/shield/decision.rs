@@ -127,11 +127,31 @@ impl Decision {
     pub fn all_kept(&self) -> u64 {
         self.kept.iter().map(|pages| u64::from(*pages)).sum()
     }
+
+    /// This decision, made when pages had just been dropped: the kernel did not let go those that still could be, as it
+    /// used them or had them locked at that moment.
+    #[must_use]
+    pub fn after_dropping(mut self) -> Decision {
+        let stayed = self.drop.count();
+        self.kept[Kept::InUse as usize] += u32::try_from(stayed).unwrap_or(u32::MAX);
+        self.drop = PageSet::default();
+        self
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_the_kernel_did_not_let_go_are_in_use() {
+        let mut decision = Decision::default();
+        decision.kept[Kept::InUse as usize] = 2;
+        decision.drop.0[0] = 0b1010;
+        let after = decision.after_dropping();
+        assert_eq!(after.kept(Kept::InUse), 4, "{after:?}");
+        assert!(after.drop.is_empty(), "{after:?}");
+    }
 
     #[test]
     fn runs_of_a_set_are_its_pages_in_order() {

@@ -203,7 +203,8 @@ impl Dropper {
         Ok(self.outcome.figures)
     }
 
-    /// Drops what can be dropped of a block, and remembers to look again if that may change.
+    /// Drops what can be dropped of a block, and remembers to look again if that may change. Returns what stays, and what
+    /// would have been dropped of a file that cannot be opened.
     fn handle(&mut self, block: Block, ahead: bool) -> Result<Decision> {
         let mut decision = self.shield.decide(block, ahead, self.writes, false)?;
         let is_due = |retry: &Retry| retry.wait == HELD;
@@ -251,14 +252,10 @@ impl Dropper {
         self.outcome.figures.advice = advice;
         self.outcome.written_back += decision.write.count();
         self.advised(&decision.drop, write.and(dropped));
-        if decision.all_kept() > 0 {
-            self.settle(block, &decision);
-        } else {
-            self.retries.remove(&block);
-            self.parked.remove(&block);
-        }
-        decision.drop = PageSet::default();
-        Ok(decision)
+        let left = self.shield.decide(block, ahead, self.writes, false)?;
+        let left = left.after_dropping();
+        self.settle(block, &left);
+        Ok(left)
     }
 
     /// Notes advice to drop pages, and its first error.
