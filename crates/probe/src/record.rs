@@ -60,8 +60,10 @@ impl<'a> Raw<'a> {
 }
 
 /// The path of names that come from the root down, below `above`: empty, if that is the root.
-pub(crate) fn path<'a>(above: &str, names: impl Iterator<Item = &'a [u8]>) -> PathBuf {
-    let mut path = above.as_bytes().to_vec();
+pub(crate) fn path<'a>(above: &str, names: impl Iterator<Item = &'a [u8]> + Clone) -> PathBuf {
+    let length: usize = names.clone().map(|name| 1 + name.len()).sum();
+    let mut path = Vec::with_capacity(above.len() + length);
+    path.extend(above.as_bytes());
     for name in names {
         path.push(b'/');
         path.extend(name);

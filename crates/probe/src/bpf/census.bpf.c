@@ -404,8 +404,12 @@ static long step(u32 i, void *context)
 		at.super = 0;
 		return 0;
 	}
+	/*
+	 * What the list has next has this inode before it, or one of the two is just being taken off. That line of memory is
+	 * the one that the next step reads; i_sb would be another one.
+	 */
 	next = is_kernel(node) ? word(node) : 0;
-	if (!next || next == node || (u64)INODE(inode, i_sb) != at.super) {
+	if (!is_kernel(next) || next == node || word(next + sizeof(next)) != node) {
 		census.recoveries++;
 		go_back();
 		return 0;

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cachewise_kstat::{Device, Kernel, Mounts};
@@ -186,9 +186,9 @@ fn name(raw: Raw<'_>, flags: u32) -> Name {
         .into_iter()
         .flat_map(|names| names.rsplit(|byte| *byte == 0));
     let path = record::path("", above.chain([own]));
-    Name::Path(match path.strip_prefix("/") {
-        Ok(end) if flags & flag::CUT != 0 => end.to_owned(),
-        _ => path,
+    Name::Path(match flags & flag::CUT {
+        0 => path,
+        _ => path.strip_prefix("/").map(Path::to_owned).unwrap_or(path),
     })
 }
 

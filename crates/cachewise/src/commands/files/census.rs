@@ -2,6 +2,7 @@
 //! cannot be had.
 
 use cachewise_model::Reason;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -216,7 +217,7 @@ struct Seen<'a> {
 struct Shown {
     path: PathBuf,
     /// The tree that the path is in: what can be seen from here, or a name for what cannot.
-    root: PathBuf,
+    root: Cow<'static, Path>,
     /// Where no path leads to it, the reason.
     unseen: Option<&'static str>,
 }
@@ -226,7 +227,7 @@ impl Seen<'_> {
         if let Some(path) = inode.path(self.kernel, self.mounts) {
             return Shown {
                 path,
-                root: ROOT.into(),
+                root: Path::new(ROOT).into(),
                 unseen: None,
             };
         }
@@ -234,7 +235,7 @@ impl Seen<'_> {
         let place = PathBuf::from(format!("[{} {major}:{minor}]", inode.file_system));
         let (root, path, reason) = match &inode.name {
             Name::Path(path) => (place, below(path), "not seen from this mount namespace"),
-            Name::Label(label) => (PathBuf::from(MEMORY), below(Path::new(label)), "memory"),
+            Name::Label(label) => (MEMORY.into(), below(Path::new(label)), "memory"),
             Name::Unknown => (
                 place,
                 PathBuf::from(format!("inode {}", inode.id.inode)),
@@ -243,7 +244,7 @@ impl Seen<'_> {
         };
         Shown {
             path: root.join(path),
-            root,
+            root: root.into(),
             unseen: Some(reason),
         }
     }
