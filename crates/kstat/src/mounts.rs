@@ -142,8 +142,8 @@ fn bytes_of(path: &Path) -> Vec<u8> {
     path.into_os_string().into_vec()
 }
 
-/// What is left of a path below a directory, `None` if it is not below it. The path has no slash at its beginning, the
-/// directory has one.
+/// The rest of a path below a directory; `None`: it is not below it. The path has no slash at its beginning, the directory
+/// has one.
 fn below<'a>(path: &'a [u8], directory: &[u8]) -> Option<&'a [u8]> {
     let directory = directory.strip_prefix(b"/")?;
     let rest = path.strip_prefix(directory)?;

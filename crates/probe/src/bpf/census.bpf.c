@@ -405,8 +405,8 @@ static long step(u32 i, void *context)
 		return 0;
 	}
 	/*
-	 * What the list has next has this inode before it, or one of the two is just being taken off. That line of memory is
-	 * the one that the next step reads; i_sb would be another one.
+	 * The next inode of the list has this one before it, unless one of the two is just being taken off. The next step reads
+	 * that line of memory too; i_sb would be in another one.
 	 */
 	next = is_kernel(node) ? word(node) : 0;
 	if (!is_kernel(next) || next == node || word(next + sizeof(next)) != node) {
