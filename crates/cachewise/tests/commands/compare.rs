@@ -57,6 +57,7 @@ fn cold_and_warm() {
     let (file, other) = (scratch.file("file", 8 * MIB), scratch.file("other", MIB));
     evict(&file);
     let old = report_of_cat(&scratch, "old.json", &file);
+    let _pinned = pin(&file, pages_of(&file));
     let new = report_of_cat(&scratch, "new.json", &file);
     let json = json_of(&old, &new);
     let name = file.to_str().expect("an ordinary name");
@@ -150,7 +151,9 @@ fn repeats_have_statistics() {
         fs::write(&all, text).expect("there is room");
         all
     };
-    let (cold, warm) = (repeats("cold.jsonl", true), repeats("warm.jsonl", false));
+    let cold = repeats("cold.jsonl", true);
+    let _pinned = pin(&file, pages_of(&file));
+    let warm = repeats("warm.jsonl", false);
     let json = json_of(&cold, &warm);
     assert_eq!(json["old"]["reports"], 3, "repeats: {json}");
     let name = file.to_str().expect("an ordinary name");

@@ -19,16 +19,26 @@ pub fn trials() -> Vec<Trial> {
 const PAGES: u64 = 96;
 const CACHED: u64 = 16;
 
-/// Reads the first pages, then all of the file, whose rest is cold, and all of it again.
+/// Reads the first pages, then all of the file, whose rest is cold, and all of it again. Between the reads pages are mapped
+/// and locked, so that no other program's reclaim takes them.
 const READS: &str = "
 import ctypes, mmap, os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
 pages, cached = int(sys.argv[2]), int(sys.argv[3])
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mlock.argtypes = libc.mmap.argtypes[:2]
+def rest(pages):
+    length = pages * mmap.PAGESIZE
+    held = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
+    assert libc.mlock(held, length) == 0
+    time.sleep(0.3)
 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 for page in range(cached): os.pread(file, mmap.PAGESIZE, page * mmap.PAGESIZE)
-time.sleep(0.3)
+rest(cached)
 assert len(os.pread(file, pages * mmap.PAGESIZE, 0)) == pages * mmap.PAGESIZE
-time.sleep(0.3)
+rest(pages)
 os.pread(file, pages * mmap.PAGESIZE, 0)
 time.sleep(0.3)
 ";

@@ -240,14 +240,13 @@ fn warm_files() {
     );
     let note = answer["notes"].to_string();
     assert!(note.contains("prefetching read"), "its cost: {note}");
-    let mut command = try_fixes(&scratch, &["warm"], &["--start", "warm"]);
-    let answer = self::answer(command.arg("cat").arg(&file));
-    let (without, with) = means(&answer, "warm", "device_read_bytes");
-    let most = MIB as f64;
-    assert!(
-        without < most && with < most,
-        "all runs are warm: {without}, {with}"
-    );
+    undisturbed(|| {
+        let mut command = try_fixes(&scratch, &["warm"], &["--start", "warm"]);
+        let answer = self::answer(command.arg("cat").arg(&file));
+        let (without, with) = means(&answer, "warm", "device_read_bytes");
+        let most = MIB as f64;
+        (without < most && with < most).then_some(())
+    });
 }
 
 fn populated_mapping() {

@@ -6,8 +6,10 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Barrier;
 
 use libtest_mimic::Trial;
+use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use cachewise_model::{Counter, contradicts_itself};
@@ -39,6 +41,11 @@ pub fn trials() -> Vec<Trial> {
         trials.push(trial(kind, "writes_beyond_the_limit", beyond_the_limit));
         trials.push(trial(kind, "writes_to_a_full_file_system", no_space));
         trials.push(trial(kind, "hidden_results_are_marked", hidden));
+        trials.push(trial(
+            kind,
+            "readahead_is_marked_after_evictions_behind_a_short_read",
+            evicted_meanwhile,
+        ));
         if kind != FileSystem::Btrfs {
             trials.push(trial(kind, "direct_reads_that_fail", direct));
         }
@@ -443,6 +450,70 @@ fn hidden(room: &mut Room) -> Result<()> {
                 is_exact(Counter::WriteBytes),
                 "a write that left no event is none",
             );
+            room.judge(label, comparison);
+        }
+        Err(problem) => room.failed(&label, &problem),
+    }
+    Ok(())
+}
+
+/// A short read, an eviction by another thread before the reader's next call, and a read of what the first one did not
+/// reach: whether that was still there the probe cannot know.
+fn evicted_meanwhile(room: &mut Room) -> Result<()> {
+    if room.stand.back_end() == BackEnd::SysExit {
+        room.note("left out: the end of a system call gives its result at once".to_owned());
+        return Ok(());
+    }
+    let subject = room.file("data", FILE_BYTES)?;
+    let memory = HalfMemory::new()?;
+    let last = FILE_BYTES - page_size();
+    let label = Label::new(room.kind.name(), "pread, EFAULT, and evictions").size(REQUEST);
+    let measured = room.stand.measure(
+        &label,
+        &subject,
+        Evictions::Belong,
+        || {
+            subject.evict()?;
+            let file = File::open(subject.path()).context("open to fill the cache")?;
+            rustix::fs::fadvise(&file, 0, None, Advice::Random).context("fadvise")?;
+            rustix::io::pread(&file, &mut [0_u8; 1], last).context("read the last page")?;
+            File::open(subject.path()).context("open for reading")
+        },
+        |file, tools| {
+            let turn = Barrier::new(2);
+            std::thread::scope(|threads| {
+                let other = threads.spawn(|| {
+                    turn.wait();
+                    turn.wait();
+                    let evicted = subject.evict_range(last..FILE_BYTES);
+                    turn.wait();
+                    evicted
+                });
+                // What the program waits with is in memory from here on.
+                turn.wait();
+                let part = memory.before_its_end(page_size());
+                // SAFETY: the kernel writes to the first half of the memory, which is this function's own.
+                let got = unsafe { libc::pread(file.as_raw_fd(), part, REQUEST as usize, 0) };
+                let got = moved(got, Errno::FAULT);
+                turn.wait();
+                turn.wait();
+                assert_eq!(got?, page_size(), "one page has room");
+                let buffer = tools.buffer.slice(4 * page_size());
+                rustix::io::pread(&file, buffer, page_size()).context("pread")?;
+                other.join().expect("the other thread ends")
+            })
+        },
+    );
+    match measured {
+        Ok(done) => {
+            let ledger = &done.ledger;
+            let is_exact = |counter| u64::from(ledger.get(counter).exact().is_some());
+            let comparison = Comparison::new()
+                .exact("requests", 2, ledger[Counter::ReadRequests])
+                .exact("exact used", 0, is_exact(Counter::ReadaheadHitPages))
+                .exact("exact wasted", 0, is_exact(Counter::ReadaheadWastedPages))
+                .exact("exact misses", 1, is_exact(Counter::ReadMissedPages))
+                .silently("misses", 1, ledger[Counter::ReadMissedPages]);
             room.judge(label, comparison);
         }
         Err(problem) => room.failed(&label, &problem),
