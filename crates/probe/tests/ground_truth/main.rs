@@ -13,7 +13,7 @@
 //! - `stand`: the probe, the mounts, and the steps of a case.
 //! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
 //!   expected counts of reads; `reader`, the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `uring_reads`, `uring_results`,
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `marks`, `aio`, `uring_reads`, `uring_results`,
 //!   `lifetimes`, `again`, `late`, `names`, `volumes`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
@@ -26,6 +26,7 @@ mod forms;
 mod late;
 mod lifetimes;
 mod limits;
+mod marks;
 mod matrix;
 mod names;
 mod races;
@@ -111,6 +112,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(direct::trials());
     trials.extend(writes::trials());
     trials.extend(results::trials());
+    trials.extend(marks::trials());
     trials.extend(aio::trials());
     trials.extend(uring_reads::trials());
     trials.extend(uring_results::trials());
