@@ -20,7 +20,8 @@ const PAGES: u64 = 96;
 const CACHED: u64 = 16;
 
 /// Reads the first pages, then all of the file, whose rest is cold, and all of it again. Between the reads pages are mapped
-/// and locked, so that no other program's reclaim takes them.
+/// and locked, so that no other program's reclaim takes them. It waits first: a sample has the files with the most pages, and
+/// the start of a program uses many.
 const READS: &str = "
 import ctypes, mmap, os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
@@ -29,11 +30,14 @@ libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
 libc.mlock.argtypes = libc.mmap.argtypes[:2]
+libc.madvise.argtypes = libc.mmap.argtypes[:3]
 def rest(pages):
     length = pages * mmap.PAGESIZE
     held = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
+    libc.madvise(held, length, mmap.MADV_RANDOM)
     assert libc.mlock(held, length) == 0
     time.sleep(0.3)
+time.sleep(0.3)
 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 for page in range(cached): os.pread(file, mmap.PAGESIZE, page * mmap.PAGESIZE)
 rest(cached)
