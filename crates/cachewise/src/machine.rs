@@ -70,12 +70,23 @@ pub fn kernel_seconds(kernel: &Kernel) -> Measured<f64> {
 pub fn why_estimates(error: Error) -> String {
     format!(
         "these are estimates from procfs, because {}",
-        why_no_probe(error)
+        why_inexact(error)
     )
+}
+
+/// Why programs cannot be loaded into the kernel, and how to get exact numbers: for commands that go on without.
+pub fn why_inexact(error: Error) -> String {
+    let (why, way_out) = cause_and_fix(error);
+    format!("{why}; for exact numbers {way_out}")
 }
 
 /// Why programs cannot be loaded into the kernel, and what to do about it.
 pub fn why_no_probe(error: Error) -> String {
+    let (why, way_out) = cause_and_fix(error);
+    format!("{why}; {way_out}")
+}
+
+fn cause_and_fix(error: Error) -> (String, String) {
     let files = getrlimit(Resource::Nofile)
         .current
         .filter(|limit| *limit < ENOUGH_FILES);
@@ -97,7 +108,7 @@ pub fn why_no_probe(error: Error) -> String {
         }
         _ => explain(&anyhow::Error::from(error)),
     };
-    format!("{why}; for exact numbers {way_out}")
+    (why, way_out)
 }
 
 /// The fix if there is no memory for the probe's tables, which are charged to the control group of this process.
@@ -124,6 +135,17 @@ fn missing_capabilities() -> Option<&'static str> {
         (false, true) => "CAP_BPF",
         (false, false) => "CAP_BPF and CAP_PERFMON",
     })
+}
+
+/// Fails where this process certainly cannot load the probe's programs, before anything is changed for it.
+///
+/// # Errors
+/// Names the capabilities that are missing, and who has them.
+pub fn check_capabilities() -> anyhow::Result<()> {
+    match missing_capabilities() {
+        Some(missing) => anyhow::bail!("this process does not have {missing}; {}", what_lets_in()),
+        None => Ok(()),
+    }
 }
 
 /// The kind of a failure for the user: without capabilities, or locked down, a kernel returns "invalid" for calls that it

@@ -41,7 +41,7 @@ settings! {
     "vm.dirty_bytes" SettingLocation::Sysctl("vm/dirty_bytes"), SettingKind::Number(8192, MOST), "Linux 2.6.29",
         "the same as an amount; one of the two is 0", beside "vm.dirty_ratio";
     "vm.dirty_background_ratio" SettingLocation::Sysctl("vm/dirty_background_ratio"), SettingKind::Number(0, 100), "Linux 2.6",
-        "dirty share of available memory, in per cent, at which write-back begins",
+        "dirty share of available memory, in per cent, at which writeback begins",
         beside "vm.dirty_background_bytes";
     "vm.dirty_background_bytes" SettingLocation::Sysctl("vm/dirty_background_bytes"), SettingKind::Number(1, MOST), "Linux 2.6.29",
         "the same as an amount; one of the two is 0", beside "vm.dirty_background_ratio";
@@ -60,7 +60,7 @@ settings! {
     "nr_requests" SettingLocation::Device("queue/nr_requests"), SettingKind::Number(1, ANY), "Linux 2.6",
         "requests in the queue of the file's device";
     "wbt_lat_usec" SettingLocation::Device("queue/wbt_lat_usec"), SettingKind::Number(0, MOST), "Linux 4.10, with CONFIG_BLK_WBT",
-        "latency of reads that write-back has to keep on the file's device; 0 switches it off";
+        "latency of reads that writeback has to keep on the file's device; 0 switches it off";
     "transparent_hugepage.enabled" SettingLocation::Sys("kernel/mm/transparent_hugepage/enabled"),
         SettingKind::Choice(&["always", "madvise", "never"]), "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE",
         "use of huge pages for anonymous memory", beside "vm.min_free_kbytes";

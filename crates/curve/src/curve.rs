@@ -20,6 +20,8 @@ pub struct Point {
     pub memory: Pages,
     /// The caller requested this size.
     pub is_given: bool,
+    /// It is a size of the grid: [`Curve::knee`] and [`Curve::enough`] are of these, whatever the caller requested.
+    pub is_in_grid: bool,
     /// Requested pages that are not there: a device has to deliver them, with those that it reads ahead.
     pub missed: Pages,
     /// Pages that devices have to deliver.
@@ -48,6 +50,9 @@ pub struct Curve {
     pub floor: Option<f64>,
     /// Different pages in use.
     pub footprint: Pages,
+    /// The largest window of readahead. In a smaller memory the kernel evicts pages that it read ahead before they are read, and
+    /// gives up windows: what it fetches varies from run to run.
+    pub largest_window: Pages,
     /// The sample at the end.
     pub rate: Rate,
 }
@@ -63,8 +68,7 @@ impl Curve {
             let avoided = (highest - point.fetched_ratio?) / (highest - floor);
             Some(avoided - point.memory.0 as f64 / footprint)
         };
-        self.points
-            .iter()
+        self.grid()
             .filter_map(|point| Some((*point, drop(point)?)))
             .filter(|(_, drop)| *drop >= BEND)
             .max_by(|one, other| one.1.total_cmp(&other.1))
@@ -77,7 +81,7 @@ impl Curve {
         let (highest, floor) = (self.highest()?, self.floor?);
         let most = floor + (highest - floor) * (1.0 - ENOUGH);
         let enough = |point: &&Point| point.fetched_ratio.is_some_and(|ratio| ratio <= most);
-        self.points.iter().find(enough).copied()
+        self.grid().find(enough).copied()
     }
 
     /// The next smaller and the next larger size where the curve is so steep that a few pages of room decide: they differ by
@@ -109,9 +113,23 @@ impl Curve {
         is_steep.then_some([*smaller, *larger])
     }
 
-    /// The fetched pages by requested pages of the smallest size, if memory makes a difference.
+    /// Returns whether windows of readahead fit into this size.
+    #[must_use]
+    pub fn has_room_for_windows(&self, point: &Point) -> bool {
+        point.memory >= self.largest_window
+    }
+
+    /// The sizes of the grid, in ascending order.
+    fn grid(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.is_in_grid)
+    }
+
+    /// The fetched pages by requested pages of the smallest size, if memory makes a difference: the smallest that windows of
+    /// readahead fit into, as below it the curve is uncertain.
     fn highest(&self) -> Option<f64> {
-        let highest = self.points.first()?.fetched_ratio?;
+        let has_room = |point: &&Point| self.has_room_for_windows(point);
+        let smallest = self.grid().find(has_room).or(self.grid().next());
+        let highest = smallest?.fetched_ratio?;
         (highest > self.floor?).then_some(highest)
     }
 }
@@ -124,6 +142,7 @@ mod tests {
         let point = |&(memory, ratio)| Point {
             memory: Pages(memory),
             is_given: false,
+            is_in_grid: true,
             missed: Pages(0),
             fetched: Pages(0),
             miss_ratio: Some(ratio),
@@ -137,8 +156,37 @@ mod tests {
             fetched: Pages(0),
             floor: Some(0.0),
             footprint: Pages(1000),
+            largest_window: Pages(0),
             rate: Rate::ALL,
         }
+    }
+
+    #[test]
+    fn requested_sizes_change_neither_knee_nor_enough() {
+        let mut curve = curve(&[(256, 4.0), (512, 0.5), (1000, 0.0)]);
+        let found = |curve: &Curve| {
+            let of = |point: Option<Point>| point.map(|point| point.memory.0);
+            (of(curve.knee()), of(curve.enough()))
+        };
+        assert_eq!(found(&curve), (Some(512), Some(1000)));
+        let given = Point {
+            memory: Pages(1),
+            is_given: true,
+            is_in_grid: false,
+            fetched_ratio: Some(100.0),
+            ..curve.points[0]
+        };
+        curve.points.insert(0, given);
+        assert_eq!(found(&curve), (Some(512), Some(1000)));
+    }
+
+    #[test]
+    fn sizes_below_the_windows_of_readahead_make_no_smaller_size_enough() {
+        let mut curve = curve(&[(100, 9.0), (500, 1.0), (600, 0.3), (1000, 0.0)]);
+        let enough = |curve: &Curve| curve.enough().map(|point| point.memory.0);
+        assert_eq!(enough(&curve), Some(600), "of the nine in vain");
+        curve.largest_window = Pages(400);
+        assert_eq!(enough(&curve), Some(1000));
     }
 
     #[test]

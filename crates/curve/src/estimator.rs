@@ -386,6 +386,7 @@ impl Estimator {
                 Point {
                     memory: Pages(memory.pages),
                     is_given: memory.is_given,
+                    is_in_grid: !memory.is_given,
                     missed: Pages(memory.missed.round() as u64),
                     fetched: Pages(memory.fetched.round() as u64),
                     miss_ratio: ratio(memory.missed),
@@ -395,7 +396,11 @@ impl Estimator {
             })
             .collect();
         points.sort_by_key(|point| (point.memory, !point.is_given));
-        points.dedup_by_key(|point| point.memory);
+        points.dedup_by(|next, kept| {
+            let is_same = next.memory == kept.memory;
+            kept.is_in_grid |= is_same && next.is_in_grid;
+            is_same
+        });
         let footprint = self.unlimited.cache.resident() as f64 / self.share;
         Curve {
             points,
@@ -405,6 +410,7 @@ impl Estimator {
             fetched: Pages(self.unlimited.fetched.round() as u64),
             floor: ratio(self.unlimited.fetched),
             footprint: Pages(footprint.round() as u64),
+            largest_window: Pages(self.unlimited.streams.largest_window),
             rate: self.rate,
         }
     }

@@ -59,7 +59,11 @@ struct Stream {
 
 /// Open files, as one memory size has read ahead for them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Streams(Vec<Stream>);
+pub(crate) struct Streams {
+    files: Vec<Stream>,
+    /// Pages of the largest window so far.
+    pub(crate) largest_window: u64,
+}
 
 impl Streams {
     /// Simulates a read.
@@ -98,15 +102,17 @@ impl Streams {
             before = Some(work.cache.folios.folio(slot));
         }
         let fetched = work.fetched;
+        let window = work.stream.size.min(reader.file_pages);
+        self.largest_window = self.largest_window.max(window);
         cache.in_fault = false;
         Cost { missed, fetched }
     }
 
     fn of(&mut self, id: u32) -> &mut Stream {
-        if self.0.is_empty() {
-            self.0.resize(STREAMS, Stream::default());
+        if self.files.is_empty() {
+            self.files.resize(STREAMS, Stream::default());
         }
-        let stream = &mut self.0[id as usize % STREAMS];
+        let stream = &mut self.files[id as usize % STREAMS];
         if stream.id != id {
             *stream = Stream {
                 id,

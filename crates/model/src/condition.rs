@@ -98,6 +98,16 @@ impl Condition {
         })
     }
 
+    /// Returns the name of the value that is compared: as it was written where it is in bytes of a field in pages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let sign = self.text.find(['<', '>', '=', '!']);
+        match (self.operand, sign) {
+            (Operand::BytesOfPages(_), Some(sign)) => self.text[..sign].trim_end(),
+            _ => self.field.id,
+        }
+    }
+
     /// Returns the value that is compared: bytes of a field in pages that is compared with a size.
     #[must_use]
     pub fn value(&self, row: &Row) -> Value {
@@ -215,6 +225,17 @@ mod tests {
         Condition::parse(text, &row)
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .holds(&row)
+    }
+
+    #[test]
+    fn name_is_that_of_the_compared_unit() {
+        let row = row();
+        let name = |text: &str| {
+            let condition = Condition::parse(text, &row).expect("it is understood");
+            condition.name().to_owned()
+        };
+        assert_eq!(name("missed_bytes > 1K"), "missed_bytes");
+        assert_eq!(name("missed > 3"), "read_missed_pages");
     }
 
     #[test]

@@ -158,7 +158,7 @@ macro_rules! each_counter {
             RunQueue, "run_queue_seconds", "W-CPU", [], Seconds,
                 "Time that tasks waited for a CPU, as the kernel accounts it";
             FetchCpu, "fetch_cpu_seconds", "FETCH-CPU", [], Seconds,
-                "CPU time of bringing pages in, with the switch to other tasks and back: part of the CPU time";
+                "CPU time of fetching pages, with the switch to other tasks and back: part of the CPU time";
             TaskSeconds, "task_seconds", "TASK-TIME", [], Seconds,
                 "Time that tasks existed: the CPU time and all waits add up to it";
             ColdRunQueue, "cold_run_queue_seconds", "W-CPU-COLD", [], Seconds,

@@ -27,7 +27,7 @@ impl Lost {
         ("names", "whose name was lost"),
         (
             "prefetch_pages",
-            "pages brought in ahead that count as reused when they are read",
+            "prefetched pages that count as reused, not as readahead hits, when they are read",
         ),
         (
             "direct_requests",

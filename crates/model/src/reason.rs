@@ -92,7 +92,7 @@ reasons! {
     /// A simulation of other memory sizes, not a count.
     Simulated, "simulated", "simulated, not counted";
     /// No page came from a device while `size` measured, so what one costs is unknown.
-    NothingFetched, "nothing_fetched", "no page came from a device in this run, so its price is unknown";
+    NothingFetched, "nothing_fetched", "no page came from a device in this run, so its cost is unknown", was "no page came from a device in this run, so its price is unknown";
     /// No group is at a memory limit of its own.
     NoLimitReached, "no_limit_reached", "no control group reached a limit of its own", was "no control group came up against a limit of its own";
     /// No sample of the recording has the field.
@@ -136,9 +136,9 @@ reasons! {
     /// Failed or short requests, or io_uring requests in flight together, share one count.
     SharedRequests, "shared_requests", "a request failed or was short, and its byte count is hidden by other calls of the same thread on files outside the page cache; or several io_uring requests were in flight, and the kernel does not report for which of them a page was inserted", was "a request failed or ended short, and other calls of the same thread, which are not on files of the page cache, hide how many bytes it moved; or requests of io_uring in flight together hide which of them a page came in for";
     /// The kernel reports some requests without their range, or not at all.
-    RangeNotReported, "range_not_reported", "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy that makes its own file longer, or writes by libaio, splice and copy_file_range on btrfs";
+    RangeNotReported, "range_not_reported", "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy that makes its own file longer, or btrfs writes by libaio, splice or copy_file_range", was "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy that makes its own file longer, or writes by libaio, splice and copy_file_range on btrfs";
     /// Readahead pages of a short read left the cache, or may have, before the result of the read was known.
-    EvictedMeanwhile, "evicted_meanwhile", "other tasks evicted pages of the file before the result of a short read was known, so that its readahead pages may be gone";
+    EvictedMeanwhile, "evicted_meanwhile", "pages were evicted before the result of a short read was known, perhaps pages that it had read ahead", was "other tasks evicted pages of the file before the result of a short read was known, so that its readahead pages may be gone";
     /// The kernel has no event to count reads by. `cachewise doctor` lists the events.
     NoReadEvent, "no_read_event", "this kernel has no event for reads";
     /// Before Linux 6.12 page faults need fentry or kprobes.

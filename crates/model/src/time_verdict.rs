@@ -13,9 +13,10 @@ impl TimeUse {
     #[must_use]
     pub fn verdict(&self) -> String {
         let (cold, warm) = (self.cold(), self.warm());
-        let (whole, of) = match warm {
-            Warm::Seconds(_) => (self.wall, ""),
-            Warm::About(_) => (self.busy(), " of its tasks"),
+        let whole = self.whole();
+        let of = match warm {
+            Warm::Seconds(_) => "",
+            Warm::About(_) => " of its tasks",
         };
         let mut text = format!(
             "{} of {} s{of} waiting for cold data",
@@ -49,11 +50,21 @@ impl TimeUse {
 
     /// Whether the run waited so long for cold data that a warm cache makes it faster.
     pub(crate) fn waits_for_cold_data(&self) -> bool {
-        let whole = match self.warm() {
+        is_problem(self.cold(), self.whole())
+    }
+
+    /// Whether the run waited long for direct I/O, and not for cold data.
+    pub(crate) fn waits_for_direct_io(&self) -> bool {
+        let direct = self.waited(&[Counter::WaitedDirect]);
+        is_problem(direct, self.whole()) && !self.waits_for_cold_data()
+    }
+
+    /// The seconds that waits are parts of: those of the run, or of all its tasks where several ran at once.
+    fn whole(&self) -> f64 {
+        match self.warm() {
             Warm::Seconds(_) => self.wall,
             Warm::About(_) => self.busy(),
-        };
-        is_problem(self.cold(), whole)
+        }
     }
 
     /// The largest part of the time of tasks, other than waits for their own children.

@@ -29,6 +29,7 @@ impl Interval {
             .any(|finding| finding.severity == Severity::Warn);
         let times = TimeUse::of(self);
         let waits = times.as_ref().map(TimeUse::waits_for_cold_data);
+        let is_direct = times.as_ref().is_some_and(TimeUse::waits_for_direct_io);
         let times = times.map(|times| times.verdict());
         let pages = match times {
             Some(_) if !is_clean => None,
@@ -36,6 +37,9 @@ impl Interval {
         };
         match (pages, times) {
             (Some(pages), Some(times)) => Some(format!("{pages}; {times}")),
+            (None, Some(times)) if is_direct => {
+                Some(format!("direct I/O, not the page cache: {times}"))
+            }
             (None, Some(times)) => Some(format!("page cache: {times}")),
             (pages, None) => pages,
         }
@@ -97,7 +101,7 @@ impl Interval {
         } else if metadata > by_reads {
             format!("cold, by metadata: {} fetched", bytes(metadata))
         } else if bytes(fetched) < LITTLE {
-            format!("cold, but {}", bytes(fetched))
+            format!("cold, but only {} fetched", bytes(fetched))
         } else {
             format!("cold: {} fetched", bytes(fetched))
         })
@@ -131,7 +135,7 @@ mod tests {
             ),
             (
                 &[(ReadRequestedPages, 2_048), (ReadMissedPages, 2_048)][..],
-                "cold, but 8.0 MiB",
+                "cold, but only 8.0 MiB fetched",
             ),
             (
                 &[
@@ -182,6 +186,28 @@ mod tests {
         assert!(random.starts_with("partly cold: 400.0 KiB"), "{random}");
         let more = answer(300, 1_000_000);
         assert!(more.starts_with("partly cold: 1.2 MiB"), "{more}");
+    }
+
+    #[test]
+    fn wait_for_direct_io_is_none_for_the_page_cache() {
+        use Counter::*;
+        let counts = [
+            (ReadRequestedPages, 1_000),
+            (TaskSeconds, 1_000_000_000),
+            (WaitedDirect, 500_000_000),
+        ];
+        let mut interval = with_file(1 << 30, &counts);
+        interval.elapsed = std::time::Duration::from_secs(1);
+        let mut diagnosis = Diagnosis::of(&interval);
+        diagnosis.findings = vec![Finding {
+            id: "direct_io",
+            ..Finding::default()
+        }];
+        let verdict = interval.verdict(&diagnosis).expect("times are known");
+        assert!(
+            verdict.starts_with("direct I/O, not the page cache: 0.000 of 1.00 s"),
+            "{verdict}"
+        );
     }
 
     #[test]

@@ -78,11 +78,11 @@ impl BackEnd {
     pub const fn lacks(self) -> &'static str {
         match self {
             BackEnd::Tracepoints => {
-                "before 6.18 alone: several reads of one file in flight by io_uring are estimates (fentry or kprobes make them exact)"
+                "before 6.18, without fentry or kprobes: concurrent io_uring reads of one file (estimates)"
             }
-            BackEnd::Fentry => "before 6.6 direct I/O on files, unless kprobes are there too",
+            BackEnd::Fentry => "direct I/O on files before 6.6, without kprobes",
             BackEnd::Kprobes => {
-                "the ends of calls, where more than two a CPU (10 at least) sleep at once: said as lost"
+                "ends of calls, if more than two per CPU (at least 10) sleep at once; reported as lost"
             }
             BackEnd::SysExit => {
                 "faults on mapped files; reads by libaio, of 32-bit programs and on overlayfs; direct reads \

@@ -64,8 +64,8 @@ use warm::arguments::Warm;
 #[derive(Debug, Parser)]
 #[command(name = "cachewise", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done; 1 the answer is no (files --fail-below, --fail-if, drop); 2 something could not be done or is \
-    not known, usage included; 128+N ended by signal N. \
+    after_help = "Exit status: 0 done; 1 a check failed (files --fail-below, --fail-if, doctor --check), or you \
+    declined (drop); 2 something could not be done or is not known, usage included; 128+N ended by signal N. \
     `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
 )]
 pub struct Cli {
@@ -123,7 +123,7 @@ pub enum Command {
     /// Mount a directory or URL through a block cache in memory, on disk and on shared servers (cachewise-tier).
     #[command(disable_help_flag = true)]
     Mount(Sibling),
-    /// Read, fill, verify and inspect a block cache without a mount (cachewise-tier).
+    /// Fill, verify and inspect a block cache that machines share, and publish signed versions (cachewise-tier).
     #[command(disable_help_flag = true)]
     Tier(Sibling),
     #[command(flatten)]

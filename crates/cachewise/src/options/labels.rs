@@ -13,7 +13,7 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 /// The option of commands that show files.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LabelFile {
-    /// Label the files of this list: PATTERN, a tab and LABEL on each line; see docs/labels.md.
+    /// Read labels for files from this list: on each line a path pattern, a tab and a label; see docs/labels.md.
     #[arg(long, value_name = "FILE")]
     pub label: Option<PathBuf>,
 }

@@ -44,12 +44,11 @@ pub struct Named {
     /// Select only tasks of this systemd unit; `nginx` stands for `nginx.service`.
     #[arg(long, value_name = "NAME", conflicts_with = "cgroup")]
     pub unit: Option<String>,
-    /// Select only tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod
-    /// (NAMESPACE/POD).
+    /// Select only tasks of this container (name, POD/NAME, or start of the id) or pod (NAMESPACE/POD).
     #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["cgroup", "unit"])]
     pub container: Option<String>,
-    /// Select only the processes whose command line matches now, and their descendants: a part of the command line,
-    /// case-insensitive unless PATTERN has capitals; re:REGEX; or glob:PATTERN for the name of the program.
+    /// Select only processes whose command line matches PATTERN when cachewise starts, and their descendants. PATTERN
+    /// is a substring (case-insensitive unless it has capitals), re:REGEX, or glob:GLOB for the program name.
     #[arg(long = "command", id = "program", value_name = "PATTERN", value_parser = Filter::new,
         conflicts_with_all = ["cgroup", "unit", "container"])]
     pub program: Option<Filter>,

@@ -237,4 +237,7 @@ fn refused() {
     compared(&good, &scratch.path("absent"), "table").expect(2, "there is none");
     compared(&good, &good, "openmetrics").expect(2, "there are no metrics of it");
     Ended::of(&mut cachewise(["report"])).expect(2, "nothing to report");
+    Ended::of(cachewise(["report"]).arg(&good))
+        .expect(2, "it is no recording")
+        .says("--compare OLD NEW", "what it is good for");
 }

@@ -82,7 +82,7 @@ fn unknown_field_is_status_2() {
     };
     run(&["missed_bytes > 1G"])
         .expect(2, "without a probe it is not known")
-        .says("is unknown: read_missed_pages is - (", "with the reason");
+        .says("is unknown: missed_bytes is - (", "with the reason");
     run(&["missed_bytes > 1G", "cpu_seconds >= 0"]).expect(1, "a condition that is true decides");
 }
 

@@ -20,6 +20,8 @@ pub fn trials() -> Vec<Trial> {
         needs_root("command::keeps_its_status_and_is_plotted", keeps_status),
         needs_root("command::simulated_policy_is_named_everywhere", policy),
         needs_root("command::seconds_lost_have_the_measured_price", price),
+        needs_root("command::size_without_room_for_files_is_named", no_room),
+        needs_root("command::range_holds_the_size_itself", range),
         needs_root("end::interrupt_shows_what_was_seen", interrupted),
         needs_root("user::without_rights_is_an_error", unprivileged),
         needs_root("group::misses_are_those_of_a_real_limit", || {
@@ -133,6 +135,46 @@ fn size(arguments: &[&str]) -> Command {
     let mut command = cachewise(["size"]);
     command.args(arguments).stdin(Stdio::null());
     command
+}
+
+fn no_room() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 2 << 20);
+    let name = file.to_str().expect("an ordinary name");
+    let ended = Ended::of(&mut size(&["--memory", "4K", "--", "cat", name])).expect(0, "it reads");
+    ended.says(
+        "a size of 4.0 KiB is less than that",
+        "no page of a file fits",
+    );
+}
+
+/// Where a few pages decide the row has a range, and its own figure is in it.
+fn range() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 << 20);
+    let name = file.to_str().expect("an ordinary name");
+    evict(&file);
+    let out = scratch.path("out.json");
+    let target = format!("json={}", out.display());
+    let mut command = size(&["--full-sample", "-o", &target, "--", "sh", "-c"]);
+    command.args(["for round in 1 2 3; do cat \"$0\" >/dev/null; done", name]);
+    Ended::of(&mut command).expect(0, "it reads");
+    let text = std::fs::read(out).expect("it was written");
+    let document: Value = serde_json::from_slice(&text).expect("it is JSON");
+    let rows = document["rows"].as_array().expect("there are rows");
+    let mut ranges = 0;
+    for row in rows {
+        let ratio = |field: &str| row[field].as_f64();
+        for kind in ["miss", "fetched"] {
+            let [least, it, most] =
+                ["least_", "", "most_"].map(|of| ratio(&format!("size_{of}{kind}_ratio")));
+            if let (Some(least), Some(it), Some(most)) = (least, it, most) {
+                assert!(least <= it && it <= most, "{row}");
+                ranges += 1;
+            }
+        }
+    }
+    assert!(ranges > 0, "a file that nearly fits has such sizes");
 }
 
 /// The thread that simulates is started when the probe is attached.

@@ -17,8 +17,9 @@ use cachewise_cli::arguments::{Output, parse_pid};
 #[derive(Debug, Parser)]
 #[command(name = "cachewise-cpu", version, max_term_width = 100)]
 #[command(after_help = "`cachewise cpu` starts this program.\n\n\
-    Exit status: 0 done; 1 the answer is no; 2 something could not be done or is not known, usage included; 128+N ended \
-    by signal N. `run` and `sharing` exit with 127 if their command was not found, 126 if it is not executable.")]
+    Exit status: 0 done; 1 with --check, if a check failed (lab) or false sharing was found (sharing); 2 something \
+    could not be done or is not known, usage included; 128+N ended by signal N. `run` and `sharing` exit with 127 if their \
+    command was not found, 126 if it is not executable.")]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]

@@ -20,6 +20,9 @@ fn fetched_per_second(row: &Row) -> Value {
             None => Measured::not_offered(Reason::PageSizeUnknown),
         };
     };
+    if row.sizing.requested_pages == Measured::Exact(0) {
+        return Measured::not_offered(Reason::NothingRequested);
+    }
     if seconds == 0.0 {
         return Measured::Missing(pages.missing().unwrap_or(NOT_APPLICABLE));
     }

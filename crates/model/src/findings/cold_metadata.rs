@@ -40,7 +40,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         id: ID,
         severity: Severity::Info,
         title: String::from(
-            "cold walk: most of what was brought in is file-system metadata, directories and inodes",
+            "cold walk: most inserted pages are file-system metadata (directories and inodes)",
         ),
         figures: vec![
             ("metadata_pages", metadata.pages()),
@@ -78,8 +78,8 @@ fn next_step(interval: &Interval) -> String {
             Bytes(available)
         ),
         _ => String::from(
-            "to keep directories and inodes in memory longer: sysctl vm.vfs_cache_pressure=50 (100 is \
-             usual)",
+            "to keep directories and inodes in memory longer: sysctl vm.vfs_cache_pressure=50 \
+             (default: 100)",
         ),
     };
     format!(

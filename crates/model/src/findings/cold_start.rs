@@ -61,9 +61,9 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
         id: ID,
         severity: Severity::Info,
         title: String::from(if interval.run.is_none() {
-            "most of what was read was not in the page cache before"
+            "most of the data read was not cached"
         } else {
-            "cold start: most of what was read was not in the page cache before"
+            "cold start: most of the data read was not cached"
         }),
         figures: vec![
             ("cold_pages", count.pages()),
@@ -158,7 +158,7 @@ fn next_step(interval: &Interval, pages: u64, cold: &[(u64, &FileRow)]) -> Strin
         );
     }
     let mut step = if interval.run.is_none() {
-        String::from("cachewise top shows who reads it, and whether it comes again")
+        String::from("cachewise top shows which process reads it, and whether it reads it again")
     } else {
         String::from("run it again to measure it warm")
     };
@@ -175,8 +175,15 @@ fn next_step(interval: &Interval, pages: u64, cold: &[(u64, &FileRow)]) -> Strin
         (None, Some(path)) => {
             let path = shell_quoted(path);
             step += &format!("; to prefetch it: cachewise warm {path}, or cat {path} >/dev/null");
-            if cold.len() > 1 {
-                step += &format!(" (and so for the other {} cold files)", cold.len() - 1);
+            match cold.len().saturating_sub(1) {
+                0 => {}
+                1 => step += " (likewise for 1 other cold file)",
+                others => {
+                    step += &format!(
+                        " (likewise for {} other cold files)",
+                        grouped(others as u64)
+                    )
+                }
             }
         }
         (None, None) => {}

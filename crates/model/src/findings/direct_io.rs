@@ -48,8 +48,8 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
         .filter(|again| *again > 0 && file.size_bytes.exact() > Some(0));
     let next_step = match again {
         Some(again) => format!(
-            "open it without O_DIRECT: at least {} were read from the device again that memory \
-             would have given; keep O_DIRECT only if the program has a cache of its own, and then \
+            "open it without O_DIRECT: at least {} were read from the device a second time although \
+             the page cache could have served them; keep O_DIRECT only if the program has a cache of its own, and then \
              make that cache larger",
             Bytes(again)
         ),

@@ -33,7 +33,7 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
     vec![Finding {
         id: ID,
         severity: Severity::Warn,
-        title: String::from("dirty pages pile up: the kernel holds writers back"),
+        title: String::from("dirty pages pile up: writers are throttled"),
         figures: vec![
             ("dirtied_pages", dirtied.pages()),
             ("dirty_bytes", around.dirty_bytes.bytes()),
@@ -44,8 +44,8 @@ pub(super) fn check(interval: &Interval) -> Vec<Finding> {
             ("dirty_limit_bytes", around.dirty_limit_bytes.bytes()),
         ],
         next_step: format!(
-            "write back as you go: sync_file_range or fdatasync every few MiB; or let write-back \
-             start earlier: sysctl vm.dirty_background_bytes={} (now {})",
+            "write back as you go: sync_file_range or fdatasync every few MiB; or start \
+             writeback earlier: sysctl vm.dirty_background_bytes={} (now {})",
             // A quarter: early enough to keep the device busy, late enough to merge writes.
             background / 4,
             Bytes(background)
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(
             findings.len(),
             1,
-            "900 MiB of 1 GiB, write-back began at 512 MiB"
+            "900 MiB of 1 GiB, writeback began at 512 MiB"
         );
         assert!(
             findings[0].next_step.contains("sync_file_range"),

@@ -65,7 +65,9 @@ fn of_file(file: &FileRow, interval: &Interval) -> Option<(u64, Finding)> {
     let finding = Finding {
         id: ID,
         severity: Severity::Warn,
-        title: String::from("readahead of page faults brings in pages that are not touched"),
+        title: String::from(
+            "readahead by page faults inserts pages that the program does not touch",
+        ),
         figures: vec![
             ("unused_pages", count.pages()),
             ("fault_requests", faults.count()),

@@ -41,8 +41,8 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
             ),
         ],
         next_step: String::from(
-            "madvise(MADV_SEQUENTIAL) if it is used in order, madvise(MADV_POPULATE_READ) to bring \
-             it in with one call, or read() into a buffer instead of mapping it",
+            "madvise(MADV_SEQUENTIAL) if it is used in order, madvise(MADV_POPULATE_READ) to \
+             prefetch it with one call, or read() into a buffer instead of mapping it",
         ),
         trial: Some("populate".to_owned()),
         subject: file.path.clone().known(),

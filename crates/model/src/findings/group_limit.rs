@@ -54,8 +54,7 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
             ("oom_kills", system.oom_kills.count()),
         ],
         next_step: format!(
-            "raise {}, or have its processes work on less at a time; cachewise top shows the files \
-             that fill it",
+            "raise {}, or process less data at a time; cachewise top shows the files that fill it",
             limit_text(group)
         ),
         trial: trial::more_memory(system.memory_limit_bytes),

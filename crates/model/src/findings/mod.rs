@@ -71,7 +71,7 @@ pub struct Rule {
 pub static RULES: &[Rule] = &[
     Rule {
         id: thrashing::ID,
-        help: "Tasks that wait for pages that were taken a moment ago",
+        help: "Tasks that wait for pages that were evicted a moment ago",
         needs: &[],
         verify: "cachewise doctor --seconds 30: refault pages and memory stall fall",
         check: thrashing::check,
@@ -113,7 +113,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         id: working_set::ID,
-        help: "Files in use that memory reclaim takes out of the page cache",
+        help: "Files in use whose pages reclaim evicts",
         needs: &[Counter::RefaultPages],
         verify: "run it again: refault pages fall",
         check: working_set::check,

@@ -80,13 +80,13 @@ fn next_step(file: &FileRow, room: &Room<'_>) -> String {
     let size = file.size_bytes.exact();
     match (size, room.bytes.known(), file.path.as_ref().known()) {
         (Some(size), Some(room), Some(path)) if size <= room && !file.deleted => format!(
-            "the file fits into memory: read it in once, in order, before: cat {} >/dev/null \
-             ({}); or {step}",
+            "the file fits into memory: prefetch it once, sequentially: cat {} >/dev/null ({}); or \
+             {step}",
             shell_quoted(path),
             Bytes(size)
         ),
         (Some(size), Some(_), _) if size > 0 => format!(
-            "{step}; the file ({}) does not fit into the memory of its reader ({}): {}",
+            "{step}; the file ({}) exceeds the memory available to its reader ({}): {}",
             Bytes(size),
             bytes_text(room.bytes),
             more_memory(room)
@@ -153,7 +153,7 @@ mod tests {
             "4 GiB are available, but not to this group: {step}"
         );
         assert!(
-            step.contains("(391.0 MiB) does not fit into the memory of its reader (119.0 MiB)")
+            step.contains("(391.0 MiB) exceeds the memory available to its reader (119.0 MiB)")
                 && step.contains("/sys/fs/cgroup/small/memory.max, now 120.0 MiB"),
             "the limit to raise: {step}"
         );

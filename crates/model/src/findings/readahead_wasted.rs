@@ -56,7 +56,7 @@ fn of_file(file: &FileRow, place: usize, interval: &Interval) -> Option<(u64, Fi
         } else {
             Severity::Info
         },
-        title: String::from("read-ahead brought in pages that were never read"),
+        title: String::from("readahead inserted pages that were never read"),
         figures: vec![
             ("unused_pages", count.pages()),
             ("readahead_pages", read_ahead.pages()),

@@ -66,8 +66,8 @@ fn of_group(group: &CgroupRow, interval: &Interval) -> Option<Finding> {
         .filter(|group| is_at_limit(group));
     let next_step = match limited {
         Some(limited) => format!(
-            "raise {}, or give its processes less to do at a time; cachewise top shows the files that \
-             are refaulted",
+            "raise {}, or process less data at a time; cachewise top shows the files that are \
+             refaulted",
             limit_text(limited)
         ),
         None => format!(

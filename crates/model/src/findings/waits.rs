@@ -65,7 +65,7 @@ fn of_group_or_machine(
             ("memory_limit_reached", system.memory_limit_reached.count()),
         ],
         next_step: format!(
-            "raise {}, or have its processes work on less at a time",
+            "raise {}, or process less data at a time",
             limit_text(group)
         ),
         trial: trial::more_memory(system.memory_limit_bytes),

@@ -114,7 +114,7 @@ impl<'a> Program<'a> {
         Finding {
             id: ID,
             severity: Severity::Info,
-            title: format!("{name} ({pids}) mostly reads what is not in the page cache"),
+            title: format!("{name} ({pids}) mostly reads data that is not in the page cache"),
             figures: vec![
                 ("fetched_pages", self.fetched.pages()),
                 ("asked_pages", self.asked.pages()),

@@ -132,7 +132,7 @@ fn evicted_meanwhile(room: &mut Room) -> Result<()> {
                     turn.wait();
                     evicted
                 });
-                // What the program waits with is in memory from here on.
+                // The code and data of this wait are in memory from here on.
                 turn.wait();
                 let part = memory.before_its_end(page_size());
                 // SAFETY: the kernel writes to the first half of the memory, which is this function's own.

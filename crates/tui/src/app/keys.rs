@@ -143,8 +143,27 @@ impl App {
         }
     }
 
-    /// Scrolls a text pane.
+    /// Scrolls a text pane, closes it by its own key, or leaves it for what the key of another one, or of a view, asks for.
     fn in_text(&mut self, asked: Option<Action>) {
+        let own = match self.panes.last() {
+            Some(Pane::Findings { .. }) => Action::Findings,
+            Some(Pane::Evictions { .. }) => Action::Evictions,
+            _ => Action::Help,
+        };
+        if let Some(
+            asked @ (Action::View(_)
+            | Action::NextView
+            | Action::Findings
+            | Action::Evictions
+            | Action::Help),
+        ) = asked
+        {
+            self.panes.pop();
+            if asked != own {
+                self.act(asked);
+            }
+            return;
+        }
         let page = self.areas.body.height.max(1) as usize;
         let Some(
             Pane::Help { scroll } | Pane::Findings { scroll, .. } | Pane::Evictions { scroll, .. },
@@ -162,14 +181,7 @@ impl App {
             Some(Action::HalfPageUp) => *scroll = scroll.saturating_sub(page / 2),
             Some(Action::First | Action::FirstSample) => *scroll = 0,
             Some(Action::Last | Action::LastSample) => *scroll = usize::MAX / 2,
-            Some(
-                Action::Close
-                | Action::Quit
-                | Action::Help
-                | Action::FoldOrHelp
-                | Action::Findings
-                | Action::Evictions,
-            ) => {
+            Some(Action::Close | Action::Quit | Action::FoldOrHelp) => {
                 self.panes.pop();
             }
             _ => {}

@@ -72,6 +72,17 @@ fn details_of_groups_and_devices_list_processes_and_files() {
 }
 
 #[test]
+fn keys_of_views_and_panes_work_from_a_pane() {
+    let mut view = View::new(120, 40);
+    view.feed(busy(1)).key('?').key('2');
+    assert!(view.shows("[2 files]"), "the view, not the help: {view}");
+    view.key('?').key('f');
+    assert!(view.shows("Findings over"), "findings: {view}");
+    view.key('f');
+    assert!(view.shows("[2 files]"), "its own key closes it: {view}");
+}
+
+#[test]
 fn help_lists_every_binding() {
     let mut view = View::new(120, 200);
     view.feed(busy(1)).key('?');

@@ -292,7 +292,7 @@ mod tests {
     fn finding_shows_cause_evidence_fix_and_verification() {
         let expected = [
             "findings\n",
-            "note: cold start: most of what was read was not in the page cache before: /data/file\n",
+            "note: cold start: most of the data read was not cached: /data/file\n",
             "    evidence: cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
             "    fix: run it again to measure it warm; to prefetch it: ",
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",

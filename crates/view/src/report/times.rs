@@ -26,7 +26,7 @@ pub(super) fn text(interval: &Interval, style: Style) -> String {
         }
     };
     line("on a CPU".to_owned(), times.cpu);
-    line("  bringing pages in".to_owned(), times.fetch_cpu);
+    line("  fetching pages".to_owned(), times.fetch_cpu);
     for (counter, waited) in &times.waits {
         line(format!("waiting for {}", counter.awaited()), *waited);
     }

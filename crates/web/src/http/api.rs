@@ -14,7 +14,7 @@ use super::answer::{document, problem};
 use super::csv;
 use super::query::{
     DirectoryQuery, EvictionsQuery, HistoryQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery,
-    QueryResult, ROWS, RowsFormat, RowsQuery, past, time,
+    QueryResult, ROWS, RowsFormat, RowsQuery, fault, past, time,
 };
 use super::site::Site;
 use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
@@ -46,9 +46,16 @@ pub(super) async fn unknown() -> Response {
     )
 }
 
+pub(super) async fn other_method() -> Response {
+    problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this page only answers GET: nothing can be changed here".into(),
+    )
+}
+
 pub(super) async fn openapi(asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
-        return bad(error.body_text());
+        return bad(fault(&error));
     }
     document(StatusCode::OK, &crate::schema::openapi())
 }
@@ -57,7 +64,7 @@ pub(super) async fn openapi(asked: QueryResult<NoQuery>) -> Response {
 async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
-        Err(error) => return bad(error.body_text()),
+        Err(error) => return bad(fault(&error)),
     };
     let time = match time(wanted.seconds, site.options.interval) {
         Ok(time) => time,
@@ -137,7 +144,7 @@ pub(super) async fn evictions(
 ) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
-        Err(error) => return bad(error.body_text()),
+        Err(error) => return bad(fault(&error)),
     };
     let time = match time(wanted.seconds, site.options.interval) {
         Ok(time) => time,
@@ -176,7 +183,7 @@ pub(super) async fn interval(
 ) -> Response {
     let time = match asked {
         Ok(Query(wanted)) => time(wanted.seconds, site.options.interval),
-        Err(error) => Err(error.body_text()),
+        Err(error) => Err(fault(&error)),
     };
     let time = match time {
         Ok(time) => time,
@@ -194,7 +201,7 @@ pub(super) async fn interval(
 /// The machine's numbers since the start: what the metrics are, at this moment.
 pub(super) async fn totals(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
-        return bad(error.body_text());
+        return bad(fault(&error));
     }
     let answer = site.asking.ask(|gathered, watching| {
         gathered.take(watching)?;
@@ -215,7 +222,7 @@ pub(super) async fn history(
 ) -> Response {
     let time = match asked {
         Ok(Query(wanted)) => past(wanted.seconds),
-        Err(error) => Err(error.body_text()),
+        Err(error) => Err(fault(&error)),
     };
     let time = match time {
         Ok(time) => time,
@@ -233,7 +240,7 @@ pub(super) async fn history(
 /// The findings of the last minute.
 pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
-        return bad(error.body_text());
+        return bad(fault(&error));
     }
     let answer = over(&site, site.options.interval, |gathered, interval| {
         let mut json = gathered.head(&interval.time);
@@ -248,7 +255,7 @@ pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuer
 /// Facts about the machine and this server.
 pub(super) async fn machine(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
-        return bad(error.body_text());
+        return bad(fault(&error));
     }
     let answer = site.asking.ask(|gathered, _| {
         let machine = &gathered.machine;
@@ -274,7 +281,7 @@ pub(super) async fn cache(
 ) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
-        Err(error) => return bad(error.body_text()),
+        Err(error) => return bad(fault(&error)),
     };
     let path = wanted.path.unwrap_or_else(|| "/".into());
     if !path.starts_with('/') || path.split('/').any(|part| part == "..") {

@@ -7,7 +7,7 @@ use cachewise_view::{FlameWeight, flame_svg};
 use serde::Deserialize;
 
 use super::answer::problem;
-use super::query::QueryResult;
+use super::query::{QueryResult, fault};
 use super::site::Site;
 
 /// Weight of the stacks.
@@ -32,7 +32,7 @@ enum Weight {
 pub(super) async fn flame(State(site): State<Site>, asked: QueryResult<FlameQuery>) -> Response {
     let weight = match asked {
         Ok(Query(wanted)) => wanted.weight.unwrap_or(Weight::Time),
-        Err(error) => return problem(StatusCode::BAD_REQUEST, error.body_text()),
+        Err(error) => return problem(StatusCode::BAD_REQUEST, fault(&error)),
     };
     if !site.options.stacks {
         let why = "stacks are not watched: start cachewise serve --stacks";

@@ -184,6 +184,7 @@ fn router(site: Site) -> Router {
         .route("/api/v1/tables", get(subject::tables))
         .route("/api/v1/events", get(live::events))
         .fallback(api::unknown)
+        .method_not_allowed_fallback(api::other_method)
         .layer(from_fn_with_state(site.clone(), guard::guard))
         .with_state(site)
 }

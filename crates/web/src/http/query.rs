@@ -89,6 +89,13 @@ pub(super) fn past(seconds: Option<f64>) -> Result<Duration, String> {
 
 pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
+/// Returns what is wrong with a query: the parameter and its fault.
+pub(super) fn fault(rejection: &QueryRejection) -> String {
+    let text = rejection.body_text();
+    let inner = text.strip_prefix("Failed to deserialize query string: ");
+    inner.map_or_else(|| text.clone(), str::to_owned)
+}
+
 /// Returns the requested time, or the interval if there is none.
 pub(super) fn time(seconds: Option<f64>, interval: Duration) -> Result<Duration, String> {
     match seconds {

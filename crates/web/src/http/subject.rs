@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde_json::{Value as Json, json};
 
 use super::api::{answered, bad, over};
-use super::query::{IntervalQuery, QueryResult, SubjectQuery, time};
+use super::query::{IntervalQuery, QueryResult, SubjectQuery, fault, time};
 use super::site::Site;
 use crate::documents;
 use crate::events::{self, Limit};
@@ -18,7 +18,7 @@ pub(super) async fn subject(
 ) -> Response {
     let id = match asked {
         Ok(Query(wanted)) => wanted.of.unwrap_or_else(|| "cgroup:/".into()),
-        Err(error) => return bad(error.body_text()),
+        Err(error) => return bad(fault(&error)),
     };
     let id: SubjectId = match id.parse() {
         Ok(id) => id,
@@ -39,7 +39,7 @@ pub(super) async fn tables(
 ) -> Response {
     let time = match asked {
         Ok(Query(wanted)) => time(wanted.seconds, site.options.interval),
-        Err(error) => Err(error.body_text()),
+        Err(error) => Err(fault(&error)),
     };
     let time = match time {
         Ok(time) => time,

@@ -375,7 +375,7 @@ pub static FAMILIES: &[Family] = &[
         "device_page_cache_requested",
         Unit::Count,
         "read_requested_pages",
-        "Pages requested by reads of files on the device, or of the device itself: hits plus misses",
+        "Pages requested by reads of files on the device, or of the device itself: hits, misses and unserved pages",
     ),
     each(
         Devices,
@@ -393,7 +393,7 @@ pub static FAMILIES: &[Family] = &[
         "cgroup_page_cache_requested",
         Unit::Count,
         "read_requested_pages",
-        "Pages requested by reads of the control group's tasks: hits plus misses",
+        "Pages requested by reads of the control group's tasks: hits, misses and unserved pages",
     ),
     each(
         Cgroups,

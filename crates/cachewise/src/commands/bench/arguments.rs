@@ -48,7 +48,7 @@ pub enum BenchCommand {
     Demo(Demo),
     /// Compare settings: run every arm with every workload in random order, and test the differences.
     Matrix(Box<Matrix>),
-    /// Restore the settings that a killed `matrix` or `guard` left, and remove its control groups.
+    /// Restore the settings that a killed `matrix`, `try` or `guard` left, and remove its control groups.
     Restore(Restore),
 }
 
@@ -191,7 +191,7 @@ pub struct Measure {
     /// Swap limit of that control group, in bytes or with a unit.
     #[arg(long, value_name = "BYTES", requires = "memory_max")]
     pub swap_max: Option<Bytes>,
-    /// Memory that a separate process takes, in bytes or with a unit; 0 and 1 are those of -b.
+    /// Memory that a separate process takes, in bytes or with a unit; 0 and 1 have the same meaning as for -b.
     #[arg(long, value_name = "BYTES")]
     pub bloat: Option<Bytes>,
     /// Memory it takes per second [default: all before the measurement].

@@ -19,8 +19,9 @@ pub struct Cat {
     /// Files to write, in this order.
     #[arg(value_name = "FILE", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Treatment of inserted pages; --keep alone is --keep=as-found.
-    #[arg(long, value_name = "POLICY", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "as-found", default_value = "share")]
+    /// Treatment of pages that cat inserts [default without --keep: share; --keep alone: as-found].
+    #[arg(long, value_name = "POLICY", value_enum, num_args = 0..=1, require_equals = true,
+        default_missing_value = "as-found", default_value = "share", hide_default_value = true)]
     pub keep: PagePolicy,
 }
 
@@ -29,7 +30,7 @@ pub struct Cat {
 pub enum PagePolicy {
     /// Leave them in the cache, as after any read.
     Share,
-    /// Evict those that would displace resident pages: for a single reader that reads the same files repeatedly.
+    /// Evict only what would displace resident pages; for one reader that reads the same files in cycles.
     Keep,
     /// Evict all of them, to leave the cache as it was.
     AsFound,

@@ -11,8 +11,9 @@ use crate::options::Output;
 /// `cachewise doctor`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Doctor first tests each way to count by loading a BPF program, as settings prove nothing. Then it watches \
-    the machine and reports what costs time or memory, with figures and the next step. It changes nothing.\n\n\
+    after_help = "doctor first loads a BPF program for each kind of hook, because kernel settings do not show whether \
+    it works. Then it watches the machine and reports what costs time or memory, with figures and the next step. It \
+    changes nothing.\n\n\
     Without root it reports the missing capabilities, and watches with estimates.\n\n\
     Exit status: 0 done; 1 with --check, if there are warnings; 2 something could not be done.\n\n\
     Examples:\n  \

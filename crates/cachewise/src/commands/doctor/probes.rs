@@ -182,7 +182,7 @@ fn back_ends(used: BackEnd) -> impl Iterator<Item = Check> {
     BackEnd::ALL.into_iter().map(move |back_end| {
         let told = format!("reports {}", back_end.tells());
         let lacks = format!(
-            "does not report {}; costs {}",
+            "does not count: {}; costs {}",
             back_end.lacks(),
             back_end.cost()
         );

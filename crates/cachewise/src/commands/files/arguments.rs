@@ -23,10 +23,10 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
     mut_arg("cgroup", |cgroup| cgroup.help("Show the files of all tasks under this control group, by its name or directory")),
     mut_arg("unit", |unit| unit.help("Show the files of the tasks of this systemd unit; `nginx` stands for `nginx.service`")),
     mut_arg("container", |container| container.help(
-        "Show the files of the tasks of this container, by its name, POD/NAME, or the beginning of its id; or of this pod (NAMESPACE/POD)")),
+        "Show the files of the tasks of this container (name, POD/NAME, or start of the id) or pod (NAMESPACE/POD)")),
     mut_arg("program", |program| program.help(
-        "Show the files of the processes whose command line matches, and of their descendants: a part of the command line, \
-        case-insensitive unless PATTERN has capitals; re:REGEX; or glob:PATTERN for the name of the program")),
+        "Show the files of processes whose command line matches PATTERN, and of their descendants. PATTERN is a \
+        substring (case-insensitive unless it has capitals), re:REGEX, or glob:GLOB for the program name")),
     after_help = "files changes nothing: it inserts no page, updates no access time, and opens no FIFO or device. Residency \
     is visible to root and to users who own or may write the file; others get `?`.\n\n\
     --all needs root, or CAP_BPF and CAP_PERFMON. It includes closed and deleted files, memfd, shared memory, other \
@@ -57,7 +57,7 @@ pub struct Files {
     pub pid: Vec<u32>,
     #[command(flatten)]
     pub named: Named,
-    /// Show the files of the machine that were fully evicted: no page is resident, but evicted pages are remembered.
+    /// Show files without resident pages of which the kernel remembers evicted pages.
     #[arg(long, conflicts_with_all = ["paths", "files_from", "pid", "cgroup", "unit", "container", "program", "only_cached", "fail_below"])]
     pub evicted: bool,
     /// Name the process that evicted most of each file, from a recording made meanwhile by `cachewise record`.

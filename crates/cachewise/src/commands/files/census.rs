@@ -35,7 +35,7 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
             show.note(&format!(
                 "note: this is {}, because {}",
                 Reason::ByWalk.words().trim_start_matches("by "),
-                machine::why_no_probe(error)
+                machine::why_inexact(error)
             ));
             return walk::walked(arguments, &[PathBuf::from("/")], show, Some(Reason::ByWalk));
         }

@@ -39,14 +39,14 @@ pub struct Guard {
     /// Wait for groups that are not there yet, and go on when they are gone; a glob does so without it.
     #[arg(long)]
     pub follow: bool,
-    /// Also reclaim a step whenever tasks of the machine wait for memory more than this share of the time, in per cent,
-    /// even if more memory than --keep is left.
+    /// Also reclaim one step whenever tasks wait for memory more than this percentage of the time, even above --keep.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub on_stall: Option<u8>,
     /// Memory to keep: reclaim starts when less is left. A size, or per cent of all memory.
     #[arg(short, long, value_name = "SIZE|PERCENT", default_value = "3%")]
     pub keep: Amount,
-    /// Memory at which reclaim stops [default: a fifth more than --keep, or halfway from --keep to all memory if that is less].
+    /// Memory at which reclaim stops [default: --keep plus a fifth, but at most halfway between --keep and
+    /// total memory].
     #[arg(short, long, value_name = "SIZE|PERCENT")]
     pub target: Option<Amount>,
     /// Memory that counts for --keep: available (clean page cache counts), or free (holds nothing).

@@ -22,7 +22,7 @@ use crate::selection::Selection;
     Examples:\n  \
     cachewise report night.rec\n  \
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
-    cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
+    cachewise report night.rec --series -o csv --columns time,requested,missed,cached,io-some%\n  \
     cachewise report night.rec --series --of cgroups -o jsonl\n  \
     cachewise report app.rec --flamegraph flame.svg\n  \
     cachewise report --compare before.json after.json"
@@ -86,7 +86,7 @@ pub enum Of {
     Processes,
     /// Files.
     Files,
-    /// Control groups; without page-cache activity their own counters are up to 30 s late.
+    /// Control groups; counters of a group without page-cache activity can be up to 30 s old.
     Cgroups,
     /// Devices.
     Devices,

@@ -15,13 +15,14 @@ mod range;
 mod step;
 mod when;
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Interval, Lost, Row, Statistics, redact_arguments};
-use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summarize};
+use cachewise_recording::{ErrorKind, Range, Reader, Sample, TargetFile, check_target, summarize};
 use cachewise_view::{
     Format, RowOptions, RowWriter, RowWriters, SummaryOptions, lost_text, write_summary,
 };
@@ -39,6 +40,20 @@ use range::range;
 /// Number of rows after which the header is repeated, on a terminal.
 const HEADER_EVERY: usize = 40;
 
+/// The error with what to do where the file is a JSON report.
+fn explained(error: cachewise_recording::Error, path: &Path) -> anyhow::Error {
+    let mut first = [0];
+    let is_document = matches!(error.kind, ErrorKind::NoRecording)
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
+        && first == *b"{";
+    match is_document {
+        true => {
+            anyhow::anyhow!("{error}; it looks like a JSON report: --compare OLD NEW compares two")
+        }
+        false => error.into(),
+    }
+}
+
 /// Shows a recording.
 pub fn report(arguments: &Report) -> Result<ExitCode> {
     if let Some([old, new]) = arguments.compare.as_deref() {
@@ -48,7 +63,8 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if arguments.tui {
         step::check_terminal()?;
     }
-    let mut reader = Reader::open(arguments.file())?;
+    let mut reader =
+        Reader::open(arguments.file()).map_err(|error| explained(error, arguments.file()))?;
     let range = range(arguments)?;
     if arguments.tui {
         return step::step(arguments, range);

@@ -11,6 +11,8 @@ pub struct SimulatedMemory {
     kernel: Kernel,
     /// A control group, with the directory whose files say how much memory it uses; `None`: the machine.
     group: Option<(Hierarchy, CgroupFiles)>,
+    /// The name of the group, or of the machine.
+    pub name: String,
     /// The limit, and its name.
     pub limit: Option<(Bytes, String)>,
     /// The most memory so far that was not of pages of files.
@@ -47,6 +49,7 @@ impl SimulatedMemory {
             let path = limit.path.display();
             room.limit = Some((limit.bytes, format!("limit in {path}")));
         }
+        room.name = format!("control group {}", directory.display());
         room.group = Some((hierarchy, CgroupFiles::once(directory)));
         Ok(room)
     }
@@ -59,6 +62,7 @@ impl SimulatedMemory {
         Ok(SimulatedMemory {
             kernel: kernel.clone(),
             group: None,
+            name: "this machine".into(),
             limit: Some((memory.total, "memory of this machine".into())),
             other: None,
             least: None,

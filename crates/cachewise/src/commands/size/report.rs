@@ -128,11 +128,10 @@ impl<'a> SizeReport<'a> {
     /// The range of the sizes nearby, as the end of a sentence.
     fn nearby(&self, point: &Point) -> String {
         match self.range(point) {
-            Some([smaller, larger]) => format!(
-                "; a few pages of room decide: {} to {}",
-                percent(larger.fetched_ratio),
-                percent(smaller.fetched_ratio)
-            ),
+            Some(_) if !self.curve().has_room_for_windows(point) => {
+                format!("; {}", self.uncertain())
+            }
+            Some(nearby) => format!("; a few pages of room decide: {}", span(&nearby)),
             None => String::new(),
         }
     }
@@ -142,6 +141,16 @@ impl<'a> SizeReport<'a> {
         let mut notes = Vec::new();
         if curve.floor.is_some() {
             notes.push(first_reads(curve));
+        }
+        let room = &self.seen.room;
+        if let Some(other) = room.other() {
+            notes.push(format!(
+                "MEMORY includes {other} that all tasks of {} use beside the page cache",
+                room.name
+            ));
+            notes.extend(self.seen.too_small.iter().map(|memory| {
+                format!("a size of {memory} is less than that: its row is that of the smallest page cache")
+            }));
         }
         if let Some(price) = self.price.known() {
             notes.push(format!(
@@ -171,10 +180,17 @@ impl<'a> SizeReport<'a> {
         notes
     }
 
-    /// The sizes nearby, where a few pages of room decide.
-    fn range(&self, point: &Point) -> Option<[Point; 2]> {
+    /// The size and those nearby, where a few pages of room decide.
+    fn range(&self, point: &Point) -> Option<[Point; 3]> {
         let unsure = self.seen.room.unsure(self.page);
-        self.curve().steep_at(point, unsure)
+        let [smaller, larger] = self.curve().steep_at(point, unsure)?;
+        Some([smaller, *point, larger])
+    }
+
+    /// Why the fetched pages may be others than the curve says.
+    fn uncertain(&self) -> String {
+        let window = self.curve().largest_window.bytes(self.page);
+        format!("readahead of {window} does not fit: FETCH is uncertain")
     }
 
     fn marks_of(&self, point: &Point) -> String {
@@ -200,15 +216,14 @@ impl<'a> SizeReport<'a> {
     /// The marks, and the range where a few pages of room decide.
     fn note(&self, point: &Point) -> String {
         let marks = self.marks_of(point);
-        let Some([smaller, larger]) = self.range(point) else {
+        let Some(nearby) = self.range(point) else {
             return marks;
         };
-        let range = format!(
-            "~ FETCH {} to {}: a few pages of room decide",
-            percent(larger.fetched_ratio),
-            percent(smaller.fetched_ratio)
-        );
-        format!("{marks} {range}").trim_start().into()
+        let note = match self.curve().has_room_for_windows(point) {
+            true => format!("~ FETCH {}: a few pages of room decide", span(&nearby)),
+            false => self.uncertain(),
+        };
+        format!("{marks} {note}").trim_start().into()
     }
 
     fn row(&self, point: &Point) -> Row {
@@ -216,8 +231,9 @@ impl<'a> SizeReport<'a> {
         let requested = self.curve().requested.0;
         let range = |pages: fn(&Point) -> Pages| match self.range(point) {
             Some(nearby) => {
-                let [one, other] = nearby.map(|point| pages(&point).0);
-                [one.min(other), one.max(other)].map(simulated)
+                let mut pages = nearby.map(|point| pages(&point).0);
+                pages.sort_unstable();
+                [pages[0], pages[2]].map(simulated)
             }
             None => [Measured::Missing(NOT_APPLICABLE); 2],
         };
@@ -391,6 +407,13 @@ impl<'a> SizeReport<'a> {
         marks.retain(|mark| mark.size <= largest * 1.5);
         miss_svg(&lines, &marks, self.seconds())
     }
+}
+
+/// The least and the most that devices deliver with one of these sizes.
+fn span(nearby: &[Point; 3]) -> String {
+    let mut ratios = nearby.map(|point| point.fetched_ratio);
+    ratios.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+    format!("{} to {}", percent(ratios[0]), percent(ratios[2]))
 }
 
 /// The reads that no memory avoids.

@@ -47,6 +47,8 @@ pub struct Seen {
     pub lost: u64,
     /// The memory around, as it was at its largest.
     pub room: SimulatedMemory,
+    /// Requested sizes that have no room for a page of a file beside the other memory.
+    pub too_small: Vec<Bytes>,
     /// The warm-up was not over: all was counted.
     pub is_cold: bool,
 }
@@ -218,6 +220,9 @@ impl Work {
 
     fn seen(mut self) -> Result<Seen> {
         self.fit();
+        let given = self.given.iter().map(|(_, memory)| *memory);
+        let too_small = given.filter(|memory| self.room.cache_in(*memory, self.page) == Pages(0));
+        let too_small = too_small.collect();
         let requested = self.accesses.requested()?.0 - self.before;
         Ok(Seen {
             curve: self.estimator.curve(Some(requested)),
@@ -225,6 +230,7 @@ impl Work {
             elapsed: self.began.elapsed(),
             lost: self.accesses.lost()?,
             room: self.room,
+            too_small,
             is_cold: self.warm_up.is_some(),
         })
     }

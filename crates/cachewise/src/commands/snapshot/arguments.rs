@@ -42,8 +42,7 @@ pub enum SnapshotCommand {
         list: SeparatedPathList,
         #[command(flatten)]
         select: Select,
-        /// Run COMMAND, and save the pages that it touches, in the order in which it first does, instead of what is
-        /// resident.
+        /// Run COMMAND and save the pages that it touches, in order of first touch, instead of the resident pages.
         #[arg(long, requires = "command", conflicts_with_all = ["paths", "files_from", "one_file_system", "include", "exclude", "threads"])]
         of: bool,
         /// Command of --of, and its arguments.
@@ -60,7 +59,7 @@ pub enum SnapshotCommand {
         /// Maximum bytes to read per second, for example 200M [default: no limit].
         #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
         rate: Option<Bytes>,
-        /// Read at most so much, from the start of the snapshot, in bytes or with a unit [default: all].
+        /// Maximum bytes to read, from the start of the snapshot, in bytes or with a unit [default: all].
         #[arg(long = "max", value_name = "BYTES")]
         most: Option<Bytes>,
         /// Number of threads [default: number of CPUs, at most 8].
@@ -70,7 +69,7 @@ pub enum SnapshotCommand {
         #[arg(short = 'N', long)]
         dry_run: bool,
     },
-    /// Restore, run a command, and drop the pages that it did not touch from the snapshot.
+    /// Restore, run a command, and remove from the snapshot the pages that the command did not touch.
     Prune {
         /// Snapshot of the command, replaced when the command has ended.
         file: PathBuf,

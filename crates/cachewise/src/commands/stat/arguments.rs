@@ -13,15 +13,15 @@ use crate::selection::Selection;
 /// `cachewise stat`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "HITS + MISSED = REQUESTED, in pages requested by reads. REUSE% excludes readahead hits (AHEAD): \
-    it is the share that cost no I/O.\n\n\
+    after_help = "HITS + MISSED + UNSERVED = REQUESTED, in pages that reads requested; UNSERVED is 0 unless requests \
+    failed or ended short. REUSE% excludes readahead hits (AHEAD): it is the share that cost no I/O.\n\n\
     Ctrl-C ends with the totals; a second one ends at once. A narrow terminal gets fewer columns, and \
     a note lists the omitted ones; --columns shows its columns at any width.\n\n\
     Exit status: 0 done, also by Ctrl-C; 2 something could not be watched, or rows were lost.\n\n\
     Examples:\n  \
     cachewise stat 1 5\n  \
     cachewise stat --file /var/lib/db/data 1\n  \
-    cachewise stat --columns time,total,hit%,faults,fault_miss_pages -o csv 0.5"
+    cachewise stat --columns time,requested,hit%,faults,fault_miss_pages -o csv 0.5"
 )]
 pub struct Stat {
     /// Time between rows, in seconds or with a unit: 0.5, 100ms, 1m.

@@ -49,7 +49,7 @@ pub struct Top {
     /// Kind of rows.
     #[arg(long, value_name = "KIND", value_enum, default_value_t = View::Process)]
     pub view: View,
-    /// Sort by this id (read_missed_pages) or heading (MISSED), largest first, names from A
+    /// Column to sort by: an id (read_missed_pages) or a heading (MISSED); numbers largest first, names A to Z
     /// [default: bytes read from disk (FETCHED), then seconds waited for them (WAITED), then requested pages].
     #[arg(short, long, value_name = "COLUMN", value_parser = ColumnsParser { parse: parse_column, ids: any_ids }, hide_possible_values = true)]
     pub sort: Option<Name>,
@@ -86,7 +86,7 @@ pub enum View {
     Process,
     /// Files.
     File,
-    /// Control groups; without page-cache activity their own counters are up to 30 s late.
+    /// Control groups; counters of a group without page-cache activity can be up to 30 s old.
     Cgroup,
     /// Storage devices, and file systems without one.
     Device,

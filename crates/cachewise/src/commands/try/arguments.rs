@@ -30,8 +30,9 @@ pub const COLUMNS: [SheetColumn; 15] = comparison::columns("FIX", "WITHOUT", "WI
     shield=PROGRAM             drop pages behind the processes of this name, as `cachewise shield` does\n  \
     warm                       prefetch the files that the command reads\n\n\
     The command runs once to find its files, then ROUNDS times without a fix and with each, in alternating order. Each run \
-    starts with its files evicted. Its output is discarded. Settings and groups are restored after each run, after Ctrl-C and a \
-    panic, and after kill -9 by the next start or `cachewise bench restore`.\n\n\
+    starts with its files evicted (`--start cold`) or prefetched (`--start warm`). Its output is discarded. Settings \
+    and groups are restored after each run, after Ctrl-C and a panic, and after kill -9 by the next start or \
+    `cachewise bench restore`.\n\n\
     Exit status: 0 done; 2 something could not be done, or the command failed; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise try madvise=random readahead=16K -- ./search index\n  \

@@ -18,7 +18,7 @@ mod rounds;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cachewise_cli::output::{Stream, is_broken_pipe, tell};
 use cachewise_cli::sinks::Sinks;
 use cachewise_control::{Journal, Unsure, sweep};
@@ -26,6 +26,7 @@ use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 
 use crate::commands::guard::{directory, recovered};
+use crate::machine;
 use crate::repeatable::prepare;
 use answer::TrialAnswer;
 use arguments::Try;
@@ -42,6 +43,7 @@ pub fn try_fixes(arguments: &Try) -> Result<ExitCode> {
     sinks
         .iter()
         .try_for_each(|sink| answer::check_format(sink.format))?;
+    machine::check_capabilities().context("cannot count what the command reads")?;
     let state = directory(arguments.state.as_deref());
     let recovery = recovered(&state, Unsure::Leave)?;
     for (path, error) in sweep(&kernel, &recovery.ended)?.failed {

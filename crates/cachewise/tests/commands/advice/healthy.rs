@@ -23,7 +23,7 @@ pub fn verdict_of_small_and_warm_reads() {
     evict(&file);
     let cold = verdict();
     assert!(
-        cold.starts_with("cold, but 8."),
+        cold.starts_with("cold, but only 8."),
         "8 MiB were fetched: {cold}"
     );
     let row = ["healthy", "cat of a cold file of 8 MiB", "none", "none"];
@@ -201,7 +201,7 @@ pub fn small_cold_copy() {
     let found = &report.json["findings"];
     assert_eq!(found, &serde_json::json!([]), "no finding");
     let verdict = verdict(&report);
-    assert!(verdict.starts_with("cold, but 12."), "{verdict}");
+    assert!(verdict.starts_with("cold, but only 12."), "{verdict}");
     note(&[
         "healthy",
         "cp of a cold file of 12 MiB",

@@ -298,7 +298,7 @@ pub fn evicted() {
     );
     let script = "echo $$ >\"$0/cgroup.procs\"; cat \"$@\" >/dev/null";
     let mut recordings = 0..;
-    // The kernel forgets a file, and what it lost, when nobody has it open and no page of it is left.
+    // The kernel forgets a file, and what it lost, when it is not open and no page of it is left.
     let _open = File::open(&first).expect("it is ours");
     let document = undisturbed(|| {
         evict(&first);

@@ -131,6 +131,14 @@ pub fn other_hosts() {
         let answer = site.request("/api/v1/machine").method(method).send();
         assert_eq!(answer.status, 405, "{method} would change something");
     }
+    let answer = site.request("/metrics").method("POST").send();
+    assert!(answer.body.contains("only answers GET"), "it says why");
+    let answer = site.request("/api/v1/files?limit=-1").send();
+    assert!(
+        answer.body.contains("limit: ") && !answer.body.contains("eserialize"),
+        "the parameter, in words of its user: {}",
+        answer.body
+    );
 }
 
 pub fn garbage() {
