@@ -30,8 +30,7 @@
 //! - `state_file`: files that hold old values, and their locks. `journal`: [`Journal`] writes them;
 //!   `recover`: [`recover`] restores the values after a crash.
 //! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`SettingKind`], its values.
-//! - `guard`: [`Guard`], which keeps memory available; `means`: means of reclaim; `event`: its
-//!   events.
+//! - `guard`: [`Guard`], which keeps memory available, with its means of reclaim and its events.
 //! - `owner`: [`Owner`], the process that made a group or file, distinguished from later ones with
 //!   its pid.
 //! - `reclaim`: [`reclaim`], of a group's memory.

@@ -7,6 +7,7 @@ mod file_cycles;
 mod fuzz;
 mod headers;
 mod import_rule;
+mod layouts;
 mod manual;
 mod programs;
 mod public_types;

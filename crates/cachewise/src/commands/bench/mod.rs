@@ -1,9 +1,9 @@
 //! `bench`: measures reads and writes.
 //!
 //! # Layout
-//! - `lines`: the lines of cache-bench; `shown`: tables, JSON and the rest; `bar`: progress on a
-//!   terminal
-//! - `matrix`: settings times workloads
+//! - `line_writer`: the lines of cache-bench; `measurement_events`, `measurement_output`: tables, JSON and the rest; `bar`:
+//!   progress on a terminal
+//! - `matrix`, `matrix_arguments`, `matrix_shown`: settings times workloads
 //! - `demo`: the two demonstrations
 //! - this file: the measurements, one after the other
 

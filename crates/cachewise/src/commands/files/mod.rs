@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `plan`, `walk`, `process`, `census`: sources of files; each passes them to a `Show`
-//! - `fuse`: files that are not opened; `found`: one file; `order`: selection of rows; `counting`: the total; `tree`, `ncdu`: sums of directories
+//! - `fuse`: files that are not opened; `listed_file`: one file; `order`: selection of rows; `counting`: the total; `tree`, `ncdu`: sums of directories
 //! - `culprits`: processes that evicted files, from a recording
 //! - `batched`: output in large pieces; `notes`: notes beside the list, each once
 //! - this file: the choice of source and output

@@ -1,7 +1,8 @@
 //! `guard`: keeps memory available by reclaiming from chosen control groups.
 //!
 //! # Layout
-//! - `state`: state files; `lines`: events as text and for programs
+//! - `state`: state files; `event_writer`: events as text and for programs
+//! - `wanted_groups`: the groups that memory is reclaimed from; `watchdog`: a child that restores settings after `kill -9`
 //! - this file: the steps of the guard
 
 pub mod arguments;

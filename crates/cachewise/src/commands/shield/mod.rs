@@ -1,9 +1,9 @@
 //! `shield`: drops pages behind programs that read files once, so that they do not evict the pages of others.
 //!
 //! # Layout
-//! - `dropping`: the thread that drops pages; `opening`: opens the files of programs once more
-//! - `named`: files to which the dropping is limited
-//! - `rooms`: memory that programs could use; `outcome`, `shown`: the result; `metrics`: the same as metrics, also while
+//! - `dropping`: the thread that drops pages; `opening`, `open_files`: opens the files of programs once more
+//! - `shielded_files`: files to which the dropping is limited
+//! - `rooms`: memory that programs could use; `outcome`, `report`: the result; `metrics`: the same as metrics, also while
 //!   it runs
 
 pub mod arguments;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy, Kernel};
-use cachewise_units::{Bytes, PageSize, Pages};
+use cachewise_units::{Bytes, PageSize, Pages, escaped};
 
 /// Memory with its limit.
 pub struct SimulatedMemory {
@@ -49,7 +49,7 @@ impl SimulatedMemory {
             let path = limit.path.display();
             room.limit = Some((limit.bytes, format!("limit in {path}")));
         }
-        room.name = format!("control group {}", directory.display());
+        room.name = format!("control group {}", escaped(&directory));
         room.group = Some((hierarchy, CgroupFiles::once(directory)));
         Ok(room)
     }

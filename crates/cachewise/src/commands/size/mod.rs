@@ -1,11 +1,11 @@
 //! `size`: how much memory does this need? A curve of miss ratios by memory size, from accesses.
 //!
 //! # Layout
-//! - `room`: the limit that holds, and the memory beside the page cache
+//! - `memory`: the limit that holds, and the memory beside the page cache
 //! - `policy`: the simulated policy of eviction
 //! - `price`: the wait for a page from a device
 //! - `budget`: the CPU time that the simulation may take
-//! - `watcher`: the thread that simulates; `shown`: its result for people and programs
+//! - `simulation`: the thread that simulates; `report`: its result for people and programs
 
 pub mod arguments;
 mod budget;

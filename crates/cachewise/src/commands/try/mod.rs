@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `fix`: fixes as they are typed; `policy`: those that change files as the command opens them
-//! - `once`: one run under the probe; `first`: what follows from the first one
+//! - `once`: one run under the probe; `first_run`: what follows from the first one
 //! - `rounds`: all runs; `answer`: the comparison
 //! - `interruption`: signals
 
