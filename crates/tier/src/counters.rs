@@ -120,6 +120,9 @@ pub struct NodeRow {
     /// Number of times its breaker opened.
     #[serde(rename = "breaker_opened_total")]
     pub opened: u64,
+    /// Blocks that it stored for this process.
+    #[serde(rename = "writes_total", default)]
+    pub writes: u64,
     /// Its breaker now.
     pub breaker: BreakerState,
     /// Open connections to it.

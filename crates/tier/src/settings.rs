@@ -113,8 +113,8 @@ settings! {
         /// Zone of this machine: blocks are read from nodes of a Redis Cluster in this zone first, and written to primaries as
         /// always. Zones of nodes are those of --zone-of, else their availability-zone (Valkey 8) [default: no zone]
         zone: Option<String> = None, "NAME";
-        /// Zones of nodes, with --zone, by subnet, address or host name: a=10.0.1.0/24,b=b.example.org. A host name has all
-        /// names below it; the first entry that fits a node counts [default: the nodes tell]
+        /// Zones of nodes, with --zone, by subnet, address or host name: a=10.0.1.0/24,b=b.example.org. A host name
+        /// matches all names below it; the first matching entry applies [default: the zones that nodes report]
         zone_of: Option<ZoneMap> = None, "ZONE=SUBNET,...";
         /// Name of the origin in block keys: machines that use the same name share blocks, whatever the path. A file
         /// system that does not store the time of last change (ctime) needs a name, and a new one when its files change
@@ -184,7 +184,7 @@ settings! {
         /// Time for which names and attributes are cached; then they are read from the origin again. 0 reads them each
         /// time
         revalidate: Duration = Duration::from_secs(3600), "TIME|0";
-        /// Time for which a name that the origin does not have is taken for missing, at most --revalidate
+        /// Time for which a missing name is cached, at most --revalidate
         revalidate_missing: Duration = Duration::from_secs(10), "TIME|0";
         /// Maximum age of names and attributes that other machines have read from the origin and shared through the engine,
         /// at most --revalidate; needs --engine-key-file, as forged names could redirect readers
@@ -203,7 +203,7 @@ settings! {
         store: Option<PathBuf> = None, "STORE";
         /// Public key to trust, with --store: a file, or its 64 hexadecimal digits
         trust: Option<PathBuf> = None, "KEY";
-        /// Interval of looking for a newer version, with --store and NAME@latest
+        /// Time between checks for a newer version, with --store and NAME@latest
         poll: Duration = Duration::from_secs(60), "TIME";
         /// Accept a version that is older than the newest that this machine has seen
         allow_rollback: bool = false, "";

@@ -155,18 +155,18 @@ fn never_kept(file: &File) -> Error {
 }
 
 impl BlockCache {
-    /// Says how many blocks did not get to where they are kept since an earlier look, a sentence for each place.
+    /// Returns how many blocks did not reach the engine or the disk since an earlier look, a sentence for each, with the
+    /// server, the reason and the fix.
     #[must_use]
     pub fn lost_since(&self, earlier: &Totals) -> Vec<String> {
         let totals = self.table().totals;
         let engine = totals.dropped_fills.saturating_sub(earlier.dropped_fills);
         let writes = totals.dropped_disk_writes;
         let disk = writes.saturating_sub(earlier.dropped_disk_writes);
-        let said = self.refusal().map(|said| format!(" ({said})"));
-        let whom = format!(
-            "the engine: it refused them{}, or was too slow",
-            said.unwrap_or_default()
-        );
+        let whom = match self.refusal() {
+            Some(why) => format!("the engine ({why}): check the server, then repeat the command"),
+            None => "the engine: too many were on their way; repeat the command".to_owned(),
+        };
         [
             (engine, whom.as_str()),
             (disk, "the disk: it has no room left, or was too slow"),

@@ -378,9 +378,15 @@ impl BlockCache {
         self.inner.steps.acquire().await.ok()
     }
 
-    /// Returns what the engine said when it did not take a block, the last time.
+    /// Returns the last server that did not take a block, and the reason.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.inner.remote.as_ref()?.refusal()
+    }
+
+    /// Returns the last server that did not answer a request for a block, and the reason; `None` if all answered.
+    #[must_use]
+    pub fn engine_failure(&self) -> Option<String> {
+        self.inner.remote.as_ref()?.failure()
     }
 
     /// Writes all queued blocks to the disk. A cache that is not closed loses its queued blocks,

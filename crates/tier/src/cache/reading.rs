@@ -174,6 +174,27 @@ impl BlockCache {
         Ok(())
     }
 
+    /// Reads a block from the origin for a comparison, and stores it nowhere.
+    ///
+    /// # Errors
+    /// The errors of [`crate::Origin::read`], and [`Error::Deadline`].
+    pub async fn at_origin(&self, file: &File, number: u64) -> Result<Bytes, Error> {
+        let inner = &self.inner;
+        let range = inner.range(file, number);
+        let (origin, of) = (Arc::clone(&inner.origin), file.clone());
+        let begun = Instant::now();
+        let read = inner.reads.run(&file.path, async move {
+            origin.read(&of.path, &of.meta, range).await
+        });
+        let read = tokio::time::timeout(inner.settings.read_deadline, read).await;
+        let read = read.unwrap_or_else(|_| Err(inner.late(&file.path, "the origin")));
+        match &read {
+            Ok(bytes) => inner.counters.origin.hit(bytes.len(), begun.elapsed()),
+            Err(_) => inner.counters.origin.error(begun.elapsed()),
+        }
+        read
+    }
+
     /// Looks for a block on the disk and in the engine, and changes no block there. The disk does not know a damaged block after
     /// it was opened again: it is missing then.
     ///

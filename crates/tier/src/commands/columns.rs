@@ -28,8 +28,11 @@ pub const FILES: [SheetColumn; 7] = [
     SheetColumn::new("elapsed_seconds", "SECONDS", true, "Time for the file"),
 ];
 
+/// The column of blocks that nodes stored, which `put` and `warm` show.
+pub const WRITES: &str = "writes_total";
+
 /// `stat`: a row for each operation of the kernel, each tier and each node.
-pub const STAT: [SheetColumn; 19] = [
+pub const STAT: [SheetColumn; 20] = [
     SheetColumn::new(
         "of",
         "OF",
@@ -102,6 +105,13 @@ pub const STAT: [SheetColumn; 19] = [
         "PROBES",
         true,
         "Requests that tested whether the node responds again",
+    )
+    .if_chosen(),
+    SheetColumn::new(
+        WRITES,
+        "WRITES",
+        true,
+        "Blocks that this node stored for this process; CALLS has only requests for a block",
     )
     .if_chosen(),
     SheetColumn::new(
@@ -251,7 +261,7 @@ pub const TRIMMED: [SheetColumn; 6] = [
         "tenant",
         "TENANT",
         false,
-        "Tenant; empty for blocks without one",
+        "Tenant; for blocks without one - in a table, and empty in CSV and JSON",
     ),
     SheetColumn::new(
         "blocks",

@@ -1,16 +1,13 @@
 //! `tier put`, `warm` and `verify`: files and trees of an origin, block by block.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::{Datum, Missing, Reason};
-use cachewise_tier::{
-    BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom, Warmed,
-};
-use cachewise_units::{ByteRange, Bytes, counted};
+use cachewise_tier::{BlockCache, Error, File, Settings, Tier, Totals, Tree, WarmFrom, Warmed};
+use cachewise_units::{Bytes, counted};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumns};
 use futures_util::stream::StreamExt;
 use serde_json::Map;
@@ -37,6 +34,17 @@ pub enum Act {
     Verify,
 }
 
+impl Act {
+    /// Returns the tiers in which it looks for blocks.
+    fn tiers(self) -> &'static [Tier] {
+        match self {
+            Self::Put => &[Tier::Origin],
+            Self::Warm => &Tier::ALL,
+            Self::Verify => &[Tier::Disk, Tier::Remote, Tier::Origin],
+        }
+    }
+}
+
 const NOT_COMPARED: Missing = Missing::NotOffered(Reason::VerifyCompares);
 
 /// Interval between checks for Ctrl-C.
@@ -45,6 +53,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time limit, after Ctrl-C, for pending writes to the disk and to the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Time limit, after Ctrl-C, for counting the files that are left.
+const COUNTS_WITHIN: Duration = Duration::from_millis(500);
+
 /// The outcome for one file.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -52,6 +63,8 @@ struct Outcome {
     failed: u64,
     different: u64,
     missing: u64,
+    /// Blocks, of those that failed, whose server or disk did not answer.
+    unanswered: u64,
     why: Option<Error>,
     /// The other files would fare no better.
     is_last: bool,
@@ -79,11 +92,14 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
     let interrupt = Interrupt::catch()?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     let runtime = cache::runtime(&wanted.cache)?;
-    let cache = cache::open(&runtime, &wanted, Arc::clone(&origin))?;
+    let cache = cache::open(&runtime, &wanted, origin)?;
     let mut failures = Failures::default();
     let mut sheet = Sheet::new(&FILES);
     let mut is_different = false;
-    let (mut blocks, mut missing) = (0, 0);
+    let (mut blocks, mut missing, mut unanswered, mut taken) = (0, 0, 0, 0);
+    // Files that were begun, if the walk ended between two files.
+    let mut begun = Some(0);
+    let mut tree = Tree::new(&arguments.paths);
     let mut take = |done: Result<(File, Outcome, Instant), Error>| match done {
         Ok((file, outcome, began)) => {
             if let Some(why) = &outcome.why {
@@ -92,11 +108,14 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
             is_different |= outcome.different > 0;
             blocks += outcome.blocks;
             missing += outcome.missing;
+            unanswered += outcome.unanswered;
+            taken += 1;
             sheet.rows.push(row(&file, &outcome, act, began));
             outcome.is_last
         }
         Err(error) => {
             failures.add(&error.to_string(), tell);
+            taken += 1;
             false
         }
     };
@@ -112,11 +131,16 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
             }
         }
         None => {
-            let mut tree = Tree::new(&arguments.paths);
+            let mut number = 0;
             let mut next = || {
                 let work = async {
-                    Some(match tree.next(&cache).await? {
-                        Ok(file) => Ok(one(&cache, &*origin, file, act).await),
+                    // Not known while the walk looks for the next file.
+                    begun = None;
+                    let found = tree.next(&cache).await;
+                    number += u64::from(found.is_some());
+                    begun = Some(number);
+                    Some(match found? {
+                        Ok(file) => Ok(one(&cache, file, act).await),
                         Err(error) => Err(error),
                     })
                 };
@@ -140,7 +164,28 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
             let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
         }
     }
+    let status = interrupt.status();
+    if status.is_some() {
+        let all = match &listed {
+            Some(files) => u64::try_from(files.len()).ok(),
+            None => begun.and_then(|begun| {
+                let rest = runtime
+                    .block_on(async { timeout(COUNTS_WITHIN, count(&mut tree, &cache)).await });
+                rest.ok().map(|rest| begun + rest)
+            }),
+        };
+        tell(&interrupted(taken, all));
+    }
     let table = cache.table();
+    if unanswered > 0 {
+        let why = cache.engine_failure();
+        let why = why.unwrap_or_else(|| "the disk did not answer".to_owned());
+        let unanswered = format!(
+            "{unanswered} of {} could not be compared: {why}; check the server, then repeat the command",
+            counted(blocks, "block")
+        );
+        failures.add(&unanswered, tell);
+    }
     if act != Act::Verify {
         for lost in cache.lost_since(&Totals::default()) {
             failures.add(&lost, tell);
@@ -152,9 +197,15 @@ pub fn on_files(arguments: &Arguments, act: Act, listed: Option<Vec<Listed>>) ->
             counted(blocks, "block")
         ));
     }
-    write(sinks, &sheet, arguments.columns.as_ref(), &table)?;
+    let written = Written {
+        sheet,
+        used: stat::used(&table, act.tiers(), act != Act::Put),
+        totals: table.totals,
+        is_interrupted: status.is_some(),
+    };
+    write(sinks, &written, arguments.columns.as_ref())?;
     let failed = failures.end(tell);
-    if let Some(status) = interrupt.status() {
+    if let Some(status) = status {
         return Ok(status);
     }
     Ok(match (failed, is_different) {
@@ -174,6 +225,32 @@ fn be_patient(settings: &mut Settings) {
     settings.hedge = Duration::ZERO;
 }
 
+/// Returns how many files of a walk are left.
+async fn count(tree: &mut Tree, cache: &BlockCache) -> u64 {
+    let mut left = 0;
+    while tree.next(cache).await.is_some() {
+        left += 1;
+    }
+    left
+}
+
+/// Says how much of the work is not done after Ctrl-C.
+fn interrupted(done: u64, all: Option<u64>) -> String {
+    match all {
+        Some(all) if all > done => format!(
+            "interrupted: {} of {} were not done, or not fully",
+            all - done,
+            counted(all, "file")
+        ),
+        Some(_) => "interrupted: all files were read; blocks that were on their way may be missing"
+            .to_owned(),
+        None => format!(
+            "interrupted: {} done; the others were not, or not fully",
+            counted(done, "file")
+        ),
+    }
+}
+
 /// Does it unless the flag is raised before it is done.
 async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T> {
     let raised = async {
@@ -190,12 +267,7 @@ async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T
 }
 
 /// Does it with one file, and returns the state that it was done with.
-async fn one(
-    cache: &BlockCache,
-    origin: &dyn Origin,
-    file: File,
-    act: Act,
-) -> (File, Outcome, Instant) {
+async fn one(cache: &BlockCache, file: File, act: Act) -> (File, Outcome, Instant) {
     let began = Instant::now();
     let from = match act {
         Act::Put => WarmFrom::Origin,
@@ -203,7 +275,7 @@ async fn one(
         Act::Verify => {
             return match cache.settled(file.clone()).await {
                 Ok(file) => {
-                    let outcome = compared(cache, origin, &file).await;
+                    let outcome = compared(cache, &file).await;
                     (file, outcome, began)
                 }
                 Err(why) => {
@@ -226,16 +298,15 @@ fn outcome_of(warmed: Warmed, began: Instant) -> (File, Outcome, Instant) {
     let outcome = Outcome {
         blocks: warmed.blocks,
         failed: warmed.failed_blocks,
-        different: 0,
-        missing: 0,
         is_last: warmed.is_disk_stuck(),
         why: warmed.why,
+        ..Outcome::default()
     };
     (warmed.file, outcome, began)
 }
 
 /// Compares a file with the origin, block by block.
-async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outcome {
+async fn compared(cache: &BlockCache, file: &File) -> Outcome {
     let block = cache.settings().block.0;
     let size = file.meta().size;
     let mut outcome = Outcome {
@@ -243,14 +314,14 @@ async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outco
         ..Outcome::default()
     };
     for number in 0..outcome.blocks {
-        let start = number.saturating_mul(block);
-        let len = block.min(size - start);
-        let range = ByteRange { start, len };
-        match state_of(cache, origin, file, number, range).await {
+        match state_of(cache, file, number).await {
             Ok(State::Same) => {}
             Ok(State::Different) => outcome.different += 1,
             Ok(State::Missing) => outcome.missing += 1,
-            Ok(State::Unknown) => outcome.failed += 1,
+            Ok(State::Unknown) => {
+                outcome.failed += 1;
+                outcome.unanswered += 1;
+            }
             Err(error) => {
                 outcome.failed += 1;
                 outcome.why.get_or_insert(error);
@@ -271,21 +342,9 @@ enum State {
 }
 
 /// Compares all copies of a block with the origin.
-async fn state_of(
-    cache: &BlockCache,
-    origin: &dyn Origin,
-    file: &File,
-    number: u64,
-    range: ByteRange,
-) -> Result<State, Error> {
+async fn state_of(cache: &BlockCache, file: &File, number: u64) -> Result<State, Error> {
     let held = cache.held(file, number).await?;
-    let within = cache.settings().read_deadline;
-    let read = origin.read(file.path(), file.meta(), range);
-    let true_bytes = timeout(within, read).await.map_err(|_| Error::Deadline {
-        path: file.path().to_owned(),
-        after: within,
-        waiting_for: "the origin",
-    })??;
+    let true_bytes = cache.at_origin(file, number).await?;
     let differs = held.copies.iter().any(|copy| *copy != true_bytes);
     Ok(match held {
         _ if differs || held.damaged > 0 => State::Different,
@@ -315,12 +374,21 @@ fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCel
     ]
 }
 
-fn write(sinks: Sinks, sheet: &Sheet, columns: Option<&SheetColumns>, table: &Table) -> Result<()> {
-    let chosen = || sheet.clone().chosen(columns);
+/// The output of one run.
+struct Written {
+    sheet: Sheet,
+    used: Sheet,
+    totals: Totals,
+    is_interrupted: bool,
+}
+
+fn write(sinks: Sinks, written: &Written, columns: Option<&SheetColumns>) -> Result<()> {
+    let chosen = || written.sheet.clone().chosen(columns);
     let members = || {
         let mut members = Map::new();
-        members.insert("files".into(), sheet.json());
-        members.extend(stat::cache_json(table));
+        members.insert("interrupted".into(), written.is_interrupted.into());
+        members.insert("files".into(), written.sheet.json());
+        members.extend(stat::json_of(&written.used, &written.totals));
         members
     };
     super::write(sinks, |sink| {
@@ -328,7 +396,7 @@ fn write(sinks: Sinks, sheet: &Sheet, columns: Option<&SheetColumns>, table: &Ta
             Format::Table => format!(
                 "{}\n{}",
                 chosen().table(sink.style),
-                stat::cache_text(table, sink.style)
+                stat::cache_text(&written.used, &written.totals, sink.style)
             ),
             Format::Csv => chosen().csv()?,
             Format::Json => format!("{:#}\n", document(members())),

@@ -1,18 +1,19 @@
 //! `publish`, `key`, `diff` and `gc`: versions of a directory; and versions that are mounted.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cachewise_cli::output::{Stream, tell};
 use cachewise_cli::settings;
 use cachewise_cli::sinks::Sinks;
 use cachewise_model::{Datum, Missing, Reason};
 use cachewise_tier::mount::Mount;
 use cachewise_tier::published::{
-    Acceptance, CollectOptions, Collected, Difference, Feed, PublicKey, Publication,
+    Acceptance, CollectOptions, Collected, Difference, Feed, PublicKey, Publication, PublishError,
     PublishOptions, Published, Record, SecretKey, Store, VersionName, collect, compare,
     publish as publish_version, record_of, state_directory,
 };
@@ -37,10 +38,41 @@ pub fn key(arguments: &Key) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads the key of `--key`.
+fn signing_key(file: &Path) -> Result<SecretKey> {
+    let error = match SecretKey::read(file) {
+        Ok(key) => return Ok(key),
+        Err(error) => error,
+    };
+    let fix = match &error {
+        PublishError::Io { source, .. } => match source.kind() {
+            ErrorKind::NotFound => "name the file that `cachewise tier key FILE` made",
+            ErrorKind::PermissionDenied => {
+                "run as the owner of the file, or name a key that this user may read"
+            }
+            _ => return Err(error).context("--key"),
+        },
+        _ => return Err(error).context("--key"),
+    };
+    bail!("--key: {error}; {fix}")
+}
+
+/// Reads the key of `--trust`.
+fn trusted(given: &Path) -> Result<PublicKey> {
+    match PublicKey::read(given) {
+        Err(PublishError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => bail!(
+            "--trust {}: neither a file nor a key of 64 hexadecimal digits; `cachewise tier key FILE` makes FILE.pub and prints \
+             its key",
+            escaped(given)
+        ),
+        key => key.context("--trust"),
+    }
+}
+
 /// Publishes an origin.
 pub fn publish(arguments: &Publish) -> Result<ExitCode> {
     let name = VersionName::parse(&arguments.version)?;
-    let key = SecretKey::read(&arguments.key)?;
+    let key = signing_key(&arguments.key)?;
     let block = arguments.block.0;
     ensure!(
         block.is_power_of_two() && (16 << 10..=1 << 20).contains(&block),
@@ -121,11 +153,7 @@ const ABSENT: Missing = Missing::NotOffered(Reason::NotApplicable);
 pub fn diff(arguments: &Diff) -> Result<ExitCode> {
     let sinks = Sinks::open(&arguments.output, Stream::Stdout)?;
     let store = Store::open(&arguments.store)?;
-    let key = arguments
-        .trust
-        .as_deref()
-        .map(PublicKey::read)
-        .transpose()?;
+    let key = arguments.trust.as_deref().map(trusted).transpose()?;
     let record = |name: &str| -> Result<Record> {
         Ok(record_of(&store, &VersionName::parse(name)?, key.as_ref())?)
     };
@@ -224,7 +252,10 @@ impl Mounted {
         let name = VersionName::parse(name)?;
         let trust = wanted.mount.trust.as_deref();
         let trust = trust.context("--store: add --trust KEY, the public key of the publisher")?;
-        let key = PublicKey::read(trust)?;
+        let key = trusted(trust)?;
+        if !store.to_string_lossy().contains("://") {
+            Store::open(&store).context("--store")?;
+        }
         let mut of_store = wanted.clone();
         // Nothing of the store is kept under its name: hashes name all bytes.
         of_store.cache.identity = Some("store".to_owned());

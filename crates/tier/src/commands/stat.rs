@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use cachewise_model::{Missing, Reason};
 use cachewise_tier::mount::{MountReport, REPORT};
-use cachewise_tier::{BreakerState, Latency, Table, Totals};
+use cachewise_tier::{BreakerState, Latency, Table, Tier, Totals};
 use cachewise_units::{Bytes, escaped, shell_quoted};
-use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style, length};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, SheetColumns, Style, length};
 use serde_json::{Map, Value as Json};
 
-use super::columns::STAT;
+use super::columns::{STAT, WRITES};
 use super::totals;
 use crate::commands::arguments::TierStat as Arguments;
 use cachewise_cli::host::document;
@@ -23,12 +23,13 @@ use cachewise_cli::output::Stream;
 use cachewise_cli::sinks::Sinks;
 
 /// Number of columns that only nodes have.
-const OF_NODES: usize = 6;
+const OF_NODES: usize = 7;
 
 const NO_BLOCKS: Missing = Missing::NotOffered(Reason::BlocksOfTiers);
 const NOT_A_NODE: Missing = Missing::NotOffered(Reason::NodesOnly);
 const NOT_A_TIER: Missing = Missing::NotOffered(Reason::TiersOnly);
 const NOT_AN_OPERATION: Missing = Missing::NotOffered(Reason::OperationsOnly);
+const NOT_READ: Missing = Missing::NotOffered(Reason::NotApplicable);
 const NEVER_ASKED: Missing = Missing::NotOffered(Reason::NeverAnswered);
 
 /// Runs the subcommand.
@@ -112,18 +113,50 @@ pub(super) fn unreadable(directory: &Path, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Formats tiers and nodes, without a mount.
-pub fn cache_text(table: &Table, style: Style) -> String {
-    format!(
-        "{}{}",
-        sheet(None, table).table(style),
-        totals::text(&table.totals)
-    )
+/// Columns of nodes that count requests for a block, which a command that only stores blocks does not send.
+const OF_READS: [&str; 3] = ["calls_total", "hits_total", "misses_total"];
+
+/// The table of a command that reads no counters of a mount: with the blocks that nodes stored.
+const OF_COMMAND: [&str; 16] = [
+    "of",
+    "name",
+    "calls_total",
+    "hits_total",
+    "misses_total",
+    "errors_total",
+    "corrupt_total",
+    "read_bytes_total",
+    WRITES,
+    "mean_seconds",
+    "p50_seconds",
+    "p99_seconds",
+    "max_seconds",
+    "hedges_total",
+    "deadline_misses_total",
+    "breaker",
+];
+
+/// Returns the rows of these tiers and of all nodes. `is_read` says whether nodes got requests for a block.
+pub fn used(table: &Table, tiers: &[Tier], is_read: bool) -> Sheet {
+    let mut table = table.clone();
+    table.tiers.retain(|row| tiers.contains(&row.tier));
+    let mut sheet = sheet(None, &table);
+    let nodes = sheet.rows.iter_mut().skip(table.tiers.len());
+    for row in nodes.filter(|_| !is_read) {
+        for (cell, column) in row.iter_mut().zip(&STAT) {
+            if OF_READS.contains(&column.id) {
+                *cell = SheetCell::missing(NOT_READ);
+            }
+        }
+    }
+    sheet
 }
 
-/// Returns tiers, nodes and totals as JSON members, without a mount.
-pub fn cache_json(table: &Table) -> Map<String, Json> {
-    json_of(&sheet(None, table), &table.totals)
+/// Formats tiers, nodes and totals of a command.
+pub fn cache_text(used: &Sheet, all: &Totals, style: Style) -> String {
+    let columns = SheetColumns::with_ids(&OF_COMMAND, &STAT);
+    let used = used.clone().chosen(Some(&columns));
+    format!("{}{}", used.table(style), totals::text(all))
 }
 
 /// The rows and the totals as JSON members.
@@ -194,6 +227,7 @@ pub(super) fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
             }),
             number(row.opened),
             number(row.probes),
+            number(row.writes),
             number(row.connections),
             missing(NOT_AN_OPERATION),
         ]);

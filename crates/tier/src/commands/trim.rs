@@ -40,7 +40,10 @@ fn sheet(tenants: &[TenantBlocks]) -> Sheet {
     for row in tenants {
         let unused = row.longest_unused.map(|unused| unused.as_secs_f64());
         sheet.rows.push(vec![
-            SheetCell::text(row.tenant.clone()),
+            match row.tenant.as_str() {
+                "" => SheetCell::with_text("", "-"),
+                tenant => SheetCell::text(tenant),
+            },
             SheetCell::count(row.blocks),
             SheetCell::bytes(Bytes(row.bytes)),
             SheetCell::count(row.removed_blocks),

@@ -93,6 +93,20 @@ pub fn form(
             Ok(has(&info, "master_link_status", "up"))
         })?;
     }
+    // A node lists replicas for clients when it knows by heartbeats what they have copied: seconds later.
+    let has_replicas = servers.len() > masters.len();
+    for server in masters.iter().filter(|_| has_replicas) {
+        let what = format!(
+            "the node on port {} lists all replicas in CLUSTER SLOTS",
+            server.port
+        );
+        until.there(&what, || {
+            let slots = tell(*server, &["CLUSTER", "SLOTS"])?;
+            let host = server.address().ip().to_string();
+            let listed = slots.lines().filter(|line| *line == host).count();
+            Ok((listed == servers.len()).then_some(()))
+        })?;
+    }
     set_node_timeout(servers, node_timeout)
 }
 

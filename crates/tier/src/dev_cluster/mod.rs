@@ -60,14 +60,15 @@ pub struct DevCluster {
 }
 
 impl DevCluster {
-    /// Starts the processes and waits until the cluster answers and has all its replicas.
+    /// Starts the processes and waits until the cluster answers and lists all its replicas for clients.
     ///
     /// # Errors
     /// A missing program, an unusable directory, or a cluster that is not complete in time. All
     /// processes are stopped then.
     ///
     /// # Cost
-    /// Two seconds, which each node of Redis waits before it takes writes; seven for a hundred processes.
+    /// Two seconds, which each node of Redis waits before it takes writes, and some more with replicas; seven for a hundred
+    /// processes.
     pub fn start(options: &DevClusterOptions) -> Result<Self, DevClusterError> {
         Self::start_unless(options, &AtomicBool::new(false))
     }

@@ -152,6 +152,8 @@ fn settings(options: &DevClusterOptions, port: u16, bus_port: u16) -> Vec<(&'sta
                 "cluster-node-timeout",
                 options.node_timeout.as_millis().to_string(),
             ),
+            // Until a replica has copied something, no node lists it for clients: a ping is enough, by default each ten seconds.
+            ("repl-ping-replica-period", "1".to_owned()),
             // With the default, one node that is gone makes all others refuse.
             ("cluster-require-full-coverage", "no".to_owned()),
         ]);

@@ -7,6 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::answer::Answer;
+use super::fills::Refusal;
 use super::hedge::HedgeTime;
 use super::node::Node;
 use super::started::Started;
@@ -38,6 +39,18 @@ pub(super) struct Asker {
     pub(super) settings: Settings,
     pub(super) hedge: HedgeTime,
     pub(super) form: BlockForm,
+    /// The last request for a block that failed.
+    pub(super) failure: Refusal,
+}
+
+impl Asker {
+    /// Notes that no node could be asked, unless one failed before.
+    pub(super) fn no_node(&self, failure: &Refusal) {
+        failure.set_first(|| match &self.settings.engine {
+            Some(engine) => format!("{engine}: no server answers"),
+            None => "no server answers".to_owned(),
+        });
+    }
 }
 
 /// Asks a node, waits for `patience` at most, and reports the outcome to its breaker.
@@ -119,6 +132,12 @@ async fn within_deadlines(
         || (patience.first <= usual && asker.hedge.busy().is_some());
     // A call that is late is dropped on return, and its connection with it.
     let reply = reply.unwrap_or(Err(RemoteError::Deadline));
+    if let Err(why) = &reply
+        && !matches!(why, RemoteError::Damaged(_))
+    {
+        let name = asker.engine.name(node.id);
+        asker.failure.set(format!("{name}: {why}"));
+    }
     if let Some(at) = started.get() {
         let took = at.duration_since(begun);
         node.first_byte(took);

@@ -27,7 +27,7 @@ pub(super) struct OnItsWay {
     _sender: mpsc::Sender<Infallible>,
 }
 
-/// The answer of a node that did not take a block, the last one.
+/// The last node that did not answer or refused a request, and the reason.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusal(Arc<Mutex<Option<String>>>);
 
@@ -84,6 +84,12 @@ impl Fills {
 impl Refusal {
     pub(super) fn set(&self, said: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+    }
+
+    /// Sets it where no node has failed before.
+    pub(super) fn set_first(&self, said: impl FnOnce() -> String) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get_or_insert_with(said);
     }
 
     pub(super) fn get(&self) -> Option<String> {

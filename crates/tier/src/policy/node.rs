@@ -27,6 +27,7 @@ pub(super) struct Node {
     hedges: Count,
     probes: Count,
     opened: Count,
+    writes: Count,
     first_byte: Latencies,
     /// When this process asked it first.
     first_asked: OnceLock<Instant>,
@@ -50,6 +51,7 @@ impl Node {
             hedges: Count::default(),
             probes: Count::default(),
             opened: Count::default(),
+            writes: Count::default(),
             first_byte: Latencies::new(),
             first_asked: OnceLock::new(),
             has_answered: AtomicBool::new(false),
@@ -125,6 +127,11 @@ impl Node {
         self.failed()
     }
 
+    /// Notes that it stored a block.
+    pub(super) fn stored(&self) {
+        self.writes.one();
+    }
+
     /// Notes that its time to take a block was up. Says whether that opened the breaker.
     pub(super) fn took_nothing(&self) -> bool {
         self.failed()
@@ -163,6 +170,7 @@ impl Node {
             hedges: self.hedges.get(),
             probes: self.probes.get(),
             opened: self.opened.get(),
+            writes: self.writes.get(),
             breaker: self.breaker.get(),
             connections: u64::try_from(connections).unwrap_or(u64::MAX),
             latency: self.first_byte.get(),

@@ -130,7 +130,7 @@ impl<S: Speaks> Rendezvous<S> {
             {
                 return Err(Error::Engine {
                     engine: settings.to_string(),
-                    why: format!("{address}: {said}: {advice}"),
+                    why: format!("{address}: {}: {advice}", said.trim_end_matches('.')),
                 });
             }
             warnings.push(format!(

@@ -3,21 +3,31 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers as start_servers};
 use crate::mounted::{Mounted, bytes_of, has_fuse, number_of, origin, write};
+use crate::redis::{RawRedis, Reply};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         plain("files::get_writes_what_was_asked_for", get),
         plain("files::put_and_warm_and_verify", put_warm_verify),
+        plain(
+            "files::dead_server_is_named_with_reason_and_fix",
+            dead_server,
+        ),
+        plain(
+            "files::interrupted_result_is_marked_and_counts_files",
+            interrupted,
+        ),
         plain("files::verify_changes_no_byte_of_a_disk", verify_of_a_disk),
         plain(
             "files::machines_with_other_paths_share_by_identity",
@@ -225,6 +235,20 @@ fn put_warm_verify() {
         serde_json::from_slice(&ended.out).expect("JSON")
     };
     let put = of("put", &["f/0"], 0);
+    let nodes = put["rows"].as_array().expect("rows").iter();
+    let nodes: Vec<&Value> = nodes.filter(|row| row["of"] == "node").collect();
+    let writes = nodes
+        .iter()
+        .map(|row| row["writes_total"].as_u64().expect("a number"));
+    assert_eq!(
+        writes.sum::<u64>(),
+        sets(&document),
+        "as the servers count: {put}"
+    );
+    assert!(
+        nodes.iter().all(|row| row["calls_total"].is_null()),
+        "no requests for blocks: {put}"
+    );
     let with_columns = ["--engine", &engine, "-o", "csv", "--columns", "size,path"];
     let rows = tier("put", &with_columns, &origin, &["f/0"]).expect(0, "rows of these columns");
     assert!(
@@ -240,6 +264,13 @@ fn put_warm_verify() {
         "they are there: {verified}"
     );
     assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    assert_eq!(
+        number_of(&verified, "origin", "calls_total"),
+        3,
+        "it reads the origin too: {verified}"
+    );
+    let read = number_of(&verified, "origin", "read_bytes_total");
+    assert_eq!(read, 300_000, "all of it: {verified}");
     // In no hurry, unless that is typed; a settings file is for `mount` too.
     let settings = scratch.path("settings.toml");
     fs::write(&settings, "deadline = \"30ms\"\nhedge = \"9ms\"\n").expect("a settings file");
@@ -296,6 +327,106 @@ fn put_warm_verify() {
     tier("put", &[], &origin, &[])
         .expect(2, "no engine")
         .says("--engine URL", "what is missing");
+}
+
+/// Returns the address of a port on which nothing listens.
+fn dead_address() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    free.local_addr().expect("bound").to_string()
+}
+
+fn dead_server() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 2, 300_000);
+    for scheme in ["redis", "redis-cluster"] {
+        let address = dead_address();
+        let engine = format!("{scheme}://{address}");
+        for format in ["table", "json"] {
+            let with = ["--engine", &engine, "-o", format];
+            let ended = tier("verify", &with, &origin, &[]).expect(2, "nothing was compared");
+            let ended = ended.says("6 of 6 blocks could not be compared: ", "how many");
+            assert!(ended.err().contains(&address), "{}", ended.err());
+            ended.says("check the server, then repeat the command", "the fix");
+        }
+        for command in ["put", "warm"] {
+            let ended = tier(command, &["--engine", &engine], &origin, &[]);
+            let ended = ended.expect(2, "the engine is dead");
+            let lost = format!(
+                "6 blocks did not reach the engine ({}",
+                match scheme {
+                    "redis" => format!("{address}: cannot connect: Connection refused"),
+                    _ => format!("{engine}: no server answers"),
+                }
+            );
+            ended
+                .says(&lost, "server and reason")
+                .says("check the server, then repeat the command", "the fix");
+        }
+    }
+}
+
+/// Files that seem to change later are waited for, so that there is time for the signal.
+fn interrupted() {
+    const FILES: usize = 40;
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, FILES, 1000);
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    for number in 1..FILES {
+        let file = fs::File::options()
+            .write(true)
+            .open(origin.join(format!("f/{number}")));
+        file.and_then(|file| file.set_modified(later))
+            .expect("ours");
+    }
+    for command in ["warm", "verify"] {
+        let disk = scratch.directory().join(command);
+        let with = ["-o", "json", "--disk-size", "64M", "--disk"];
+        let mut line = cachewise([command]);
+        let started = Started::of(line.args(with).arg(&disk).arg(&origin));
+        // Signals are caught before the disk is opened.
+        until("the disk is open", || {
+            disk.join("blocks").exists().then_some(())
+        });
+        started.signal(Signal::INT);
+        let ended = started.wait().expect(128 + 2, "as shells have it");
+        let said: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(said["interrupted"], true, "{said}");
+        let done = said["files"].as_array().expect("files").len();
+        let marked = ended.err().contains("interrupted: ");
+        assert!(marked && done < FILES, "{done}: {}", ended.err());
+        if ended.err().contains(" of ") {
+            let left = FILES - done;
+            ended.says(
+                &format!("interrupted: {left} of {FILES} files were not done"),
+                "how many",
+            );
+        }
+    }
+    let disk = scratch.directory().join("whole");
+    let with = ["-o", "json", "--disk-size", "64M", "--disk"];
+    let with = [&with[..], &[disk.to_str().expect("ours")]].concat();
+    let whole = tier("warm", &with, &origin, &["f/0"]).expect(0, "all of it");
+    let said: Value = serde_json::from_slice(&whole.out).expect("JSON");
+    assert_eq!(said["interrupted"], false, "{said}");
+}
+
+/// Returns how many blocks servers have stored, as they count.
+fn sets(document: &Value) -> u64 {
+    let nodes = document["nodes"].as_array().expect("nodes");
+    let sets = nodes.iter().map(|node| {
+        let address = node["address"].as_str().expect("an address");
+        let mut redis = RawRedis::connect(address.parse().expect("IPv4"));
+        let Reply::Value(Some(info)) = redis.ask(&[b"INFO", b"commandstats"]) else {
+            panic!("INFO is answered by a text");
+        };
+        let info = String::from_utf8(info).expect("a text");
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_set:calls="));
+        let calls = line.map(|line| line.split(',').next().unwrap_or_default());
+        calls.map_or(0, |calls| calls.parse().expect("a number"))
+    });
+    sets.sum()
 }
 
 /// Another machine's path: the same files, as a network's file system has them, under another name.

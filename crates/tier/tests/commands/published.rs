@@ -42,6 +42,10 @@ pub fn trials() -> Vec<Trial> {
             "published::unchanged_files_are_not_read_again",
             unchanged_files,
         ),
+        plain(
+            "published::wrong_store_and_keys_are_named_by_their_options",
+            wrong_options,
+        ),
         plain("published::diff_and_gc_know_what_changed", diff_and_gc),
     ]
 }
@@ -113,6 +117,39 @@ impl Place {
             (now.cast_signed() > written + 4).then_some(())
         });
     }
+}
+
+fn wrong_options() {
+    let place = Place::new();
+    fs::create_dir_all(place.at("mnt")).expect("made");
+    let mount = |store: &Path, trust: &Path| {
+        let mut command = cachewise(["mount", "m@v5"]);
+        command.arg(place.at("mnt"));
+        command.arg("--store").arg(store).arg("--trust").arg(trust);
+        Ended::of(command.arg("--state").arg(place.at("reader"))).expect(2, "it is refused")
+    };
+    // A directory that is missing, and one of other files.
+    for name in ["nostore", "origin"] {
+        let why = format!("{name}: not a store of published versions");
+        mount(&place.at(name), &place.at("key.pub"))
+            .says("--store: ", "the option")
+            .says(&why, "the cause");
+    }
+    let digits = "--trust deadbeef: neither a file nor a key of 64 hexadecimal digits";
+    mount(&place.at("origin"), Path::new("deadbeef")).says(digits, "option and cause");
+    mount(&place.at("origin"), &place.at("key"))
+        .says("--trust: ", "the option")
+        .says("not a public key", "the cause");
+    let mut command = cachewise(["publish"]);
+    command
+        .arg(place.at("origin"))
+        .arg("m@v1")
+        .arg("--to")
+        .arg(place.at("store"));
+    Ended::of(command.arg("--key").arg(place.at("none")))
+        .expect(2, "no such key")
+        .says("--key: ", "the option")
+        .says("cachewise tier key FILE", "the fix");
 }
 
 fn find(directory: &Path) -> Vec<Vec<u8>> {

@@ -106,6 +106,13 @@ fn of_one_tenant() {
     assert_eq!(blocks(&one), [row("a", 0, 12)], "the settings file");
     let left = [row("", 12, 0), row("b.c", 12, 0)];
     assert_eq!(blocks(&rows(&engine)), left, "blocks of the others");
+    let mut table = cachewise(["trim", "-o", "table"]);
+    let table = Ended::of(table.args(engine)).expect(0, "trim");
+    assert!(
+        table.out().lines().any(|line| line.starts_with("- ")),
+        "no tenant: {}",
+        table.out()
+    );
 
     let mut command = cachewise(["trim", "-o", "json", "--limit", "0"]);
     command.env("CACHEWISE_TIER_TENANT", "b.c");
@@ -135,6 +142,7 @@ fn password() {
     for command in [&["trim"][..], &["warm", path]] {
         let mut command = cachewise(command);
         let ended = Ended::of(command.args(engine)).expect(2, "no password");
+        assert!(!ended.err().contains(".:"), "{}", ended.err());
         ended.says(
             "set CACHEWISE_TIER_ENGINE_PASSWORD, or add --engine-password-file FILE",
             "the fix",

@@ -69,6 +69,11 @@ fn it_is_whole_and_leaves_nothing() {
             setting.contains("$5\r\n15000\r\n"),
             "Redis's own again: {setting}"
         );
+        if node.role == Role::Master {
+            let slots = ask(node.address, "CLUSTER SLOTS");
+            let listed = slots.matches("127.0.0.1\r\n").count();
+            assert_eq!(listed, 6, "clients learn of all replicas: {slots}");
+        }
         let role = ask(node.address, "ROLE");
         let expected = match node.role {
             Role::Master => "master",

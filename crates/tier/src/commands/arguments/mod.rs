@@ -31,8 +31,8 @@ pub use trim::Trim;
 #[command(name = "cachewise-tier", version, max_term_width = 100)]
 #[command(
     after_help = "`cachewise tier` and `cachewise mount` start this program.\n\n\
-    Exit status: 0 done; 1 the answer is no (verify, diff), or drop did not reach all machines; 2 something could not be done, usage included; 128+N ended by \
-    signal N."
+    Exit status: 0 done; 1 differences were found (verify, diff), or drop did not reach all machines; 2 something \
+    could not be done, usage included; 128+N ended by signal N."
 )]
 pub struct Cli {
     /// The command.
@@ -61,9 +61,9 @@ pub enum Command {
     Drop(Drop),
     /// Count the blocks of an engine, and remove those that are unused or over a limit.
     Trim(Trim),
-    /// Make a pair of keys for published versions.
+    /// Generate a key pair for published versions.
     Key(Key),
-    /// Publish a directory, bucket or server of HTTP as a signed version that never changes.
+    /// Publish a directory, bucket or HTTP server as a signed version that never changes.
     Publish(Publish),
     /// List the differences of two published versions.
     Diff(Diff),
@@ -96,10 +96,10 @@ fn usual() -> DevClusterOptions {
     cachewise tier dev-cluster --nodes 5 --replicas 1 --port 7001"
 )]
 pub struct DevCluster {
-    /// Number of masters.
+    /// Number of primaries.
     #[arg(short, long, value_name = "NUMBER", default_value_t = usual().nodes)]
     pub nodes: usize,
-    /// Number of replicas of each master.
+    /// Number of replicas of each primary.
     #[arg(short, long, value_name = "NUMBER", default_value_t = usual().replicas)]
     pub replicas: usize,
     /// Start independent servers instead of a cluster.
@@ -112,7 +112,7 @@ pub struct DevCluster {
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
     /// Maximum memory of each server for values (maxmemory).
-    #[arg(long, value_name = "BYTES", default_value_t = usual().memory)]
+    #[arg(long, value_name = "BYTES", default_value = format!("{}M", usual().memory.0 >> 20))]
     pub memory: Bytes,
     /// Time without a response after which the cluster marks a node as failed (cluster-node-timeout).
     #[arg(long, value_name = "TIME", default_value = format!("{:?}", usual().node_timeout))]
@@ -171,7 +171,8 @@ const WARM: &str = "warm reads the blocks that no tier has from the origin, and 
 
 const VERIFY: &str = "verify compares the blocks that the disk and the engine have with the origin. Blocks that they do not have are counted as \
     missing, and are no difference.\n\n\
-    Exit status: 0 no difference; 1 blocks differ or are damaged; 2 something could not be done; 128+N ended by signal N.\n\n\
+    Exit status: 0 no difference; 1 blocks differ or are damaged; 2 something could not be done, or a block could not be \
+    compared; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data\n  \
     cachewise tier verify --disk /var/cache/blocks s3://bucket/data model/weights.bin";
@@ -213,8 +214,9 @@ pub struct Warm {
 #[derive(Debug, Args)]
 #[command(
     after_help = "stat counts from the start of the mount: FUSE requests of the kernel, and calls, hits, misses and latencies of each tier \
-    and server. The file .cachewise/stat.json in the mount has the same figures. With PERIOD it prints a table for each period, \
-    of that period alone, until Ctrl-C; percentiles and maxima are of the whole time, and not among its columns.\n\n\
+    and server. The file .cachewise/stat.json in the mount has the same figures. With PERIOD it prints a table for \
+    each period until Ctrl-C. Tables per period have no percentiles or maxima, because these cover the time since the \
+    start.\n\n\
     Exit status: 0 done, also by Ctrl-C; 2 DIR is not a mount of cachewise, or its process has ended.\n\n\
     Examples:\n  \
     cachewise tier stat /mnt\n  \

@@ -39,7 +39,12 @@ impl Remote {
             Some(lease) => Some(self.node(lease.node())),
             None => self.taker(&key),
         };
-        let (Some(node), Some(on_its_way)) = (node, self.fills.begin()) else {
+        let Some(node) = node else {
+            self.counts.dropped_fills.one();
+            self.asker.no_node(&self.fills.refusal());
+            return;
+        };
+        let Some(on_its_way) = self.fills.begin() else {
             self.counts.dropped_fills.one();
             return;
         };
@@ -57,6 +62,7 @@ impl Remote {
             }
             match timeout(within, asker.engine.put(node.id, &name, &stored)).await {
                 Ok(Ok(())) => {
+                    node.stored();
                     match of {
                         LeaseOf::Block => counts.fills.one(),
                         LeaseOf::Copy => counts.copies.one(),
@@ -69,12 +75,16 @@ impl Remote {
                     counts.dropped_fills.one();
                     if matches!(why, RemoteError::Refused(_)) {
                         leases.turn_off();
-                        let said = format!("{}: {why}", asker.engine.name(node.id));
-                        refusal.set(said);
                     }
+                    refusal.set(format!("{}: {why}", asker.engine.name(node.id)));
                 }
                 Err(_) => {
                     counts.dropped_fills.one();
+                    let name = asker.engine.name(node.id);
+                    refusal.set(format!(
+                        "{name}: no answer within {} ms",
+                        within.as_millis()
+                    ));
                     // Else a node that hangs would be waited for with each block, where blocks are
                     // only brought.
                     if node.took_nothing() {
@@ -86,7 +96,7 @@ impl Remote {
         });
     }
 
-    /// Returns what a node said when it did not take a block, the last time.
+    /// Returns the last node that did not take a block, and the reason.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.fills.refusal().get()
     }

@@ -16,7 +16,7 @@ use super::answer::{Answer, AskReason};
 use super::attempt::{self, Asker, Patience};
 use super::breaker::Admission;
 use super::copies::Copies;
-use super::fills::Fills;
+use super::fills::{Fills, Refusal};
 use super::hedge::{Budget, HedgeTime};
 use super::held::Lease;
 use super::lease::{LeaseOf, Leases};
@@ -111,6 +111,7 @@ impl Remote {
                 settings: policy.clone(),
                 hedge: HedgeTime::new(policy),
                 form,
+                failure: Refusal::default(),
             }),
             nodes: RwLock::default(),
             budget: Budget::new(policy),
@@ -135,6 +136,7 @@ impl Remote {
         let (primary, mut candidates) = self.readers(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
             self.counts.skipped.one();
+            self.asker.no_node(&self.asker.failure);
             return EngineAnswer::Unknown;
         };
         let begun = Instant::now();
@@ -469,6 +471,11 @@ impl Remote {
     /// Records that this client makes a copy.
     pub(crate) fn makes_copy(&self) {
         self.copies.makes();
+    }
+
+    /// Returns the last node that did not answer a request for a block, and the reason.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.asker.failure.get()
     }
 
     /// Returns what of the engine's setting-up will hurt.

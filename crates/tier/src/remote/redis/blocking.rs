@@ -10,7 +10,7 @@ use crate::remote::wire::Frame;
 /// No reply that is read here is longer: `CLUSTER NODES` has about 150 bytes a node.
 const LONGEST: usize = 1 << 20;
 
-/// Sends a command; returns the text of its reply, or of the refusal.
+/// Sends a command; returns the text of its reply, of a list a line for each element, or of the refusal.
 pub(crate) fn ask(
     stream: &mut (impl Read + Write),
     command: &[&str],
@@ -26,14 +26,25 @@ pub(crate) fn ask(
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    match resp::whole(&Bytes::from(bytes)).map_err(io::Error::other)? {
-        RespReply::Status(text) | RespReply::Value(Some(text)) => {
-            Ok(Ok(String::from_utf8_lossy(&text).into_owned()))
-        }
-        RespReply::Number(number) => Ok(Ok(number.to_string())),
+    let reply = resp::whole(&Bytes::from(bytes)).map_err(io::Error::other)?;
+    match reply {
         RespReply::Error(why) => Ok(Err(why)),
-        RespReply::Value(None) | RespReply::List(_) => {
-            Err(io::Error::other("a reply of an unexpected kind"))
+        RespReply::Value(None) => Err(io::Error::other("a reply of an unexpected kind")),
+        reply => Ok(Ok(text(&reply))),
+    }
+}
+
+fn text(reply: &RespReply) -> String {
+    match reply {
+        RespReply::Status(text) | RespReply::Value(Some(text)) => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        RespReply::Number(number) => number.to_string(),
+        RespReply::Error(why) => why.clone(),
+        RespReply::Value(None) => String::new(),
+        RespReply::List(elements) => {
+            let lines: Vec<String> = elements.iter().map(text).collect();
+            lines.join("\n")
         }
     }
 }
@@ -69,6 +80,8 @@ mod tests {
             ("$0\r\n\r\n", Ok("")),
             (":-7\r\n", Ok("-7")),
             ("-ERR no\r\n", Err("ERR no")),
+            ("*0\r\n", Ok("")),
+            ("*2\r\n*2\r\n:0\r\n:9\r\n$1\r\na\r\n", Ok("0\n9\na")),
         ] {
             let asked = ask(&mut Replied(wire.as_bytes()), &["PING"]).expect(wire);
             assert_eq!(
@@ -82,7 +95,7 @@ mod tests {
             "$5\r\nabc",
             "$-1\r\n",
             ":x\r\n",
-            "*0\r\n",
+            "*1\r\n",
             "?\r\n",
         ] {
             assert!(

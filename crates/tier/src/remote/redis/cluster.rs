@@ -126,7 +126,7 @@ impl ClusterShared {
             {
                 return Err(Error::Engine {
                     engine: self.settings.to_string(),
-                    why: format!("{said}: {advice}"),
+                    why: format!("{}: {advice}", said.trim_end_matches('.')),
                 });
             }
             if Instant::now() >= end {

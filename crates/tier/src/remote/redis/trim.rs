@@ -179,7 +179,7 @@ impl Trimmer<'_> {
     fn failed(&self, node: Option<&Address>, why: impl std::fmt::Display) -> Error {
         let why = why.to_string();
         let why = match login(&why) {
-            Some(advice) => format!("{why}: {advice}"),
+            Some(advice) => format!("{}: {advice}", why.trim_end_matches('.')),
             None => why,
         };
         Error::Engine {
