@@ -14,13 +14,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cachewise_model::Counter;
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope, Snapshot};
 use kit::files::{Files, evict};
 use kit::group::Group;
 use kit::{image, needs, oracle, problem, random};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// One script at a time: the others of this program load both CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -78,9 +79,26 @@ fn measure_whole(
 
 /// CPU time that the host of a virtual machine took, in ticks (proc_stat(5), "steal").
 fn stolen_ticks() -> u64 {
+    tick();
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let mut cpu = stat.lines().next().unwrap().split_whitespace();
     cpu.nth(8).unwrap().parse().unwrap()
+}
+
+/// Has each CPU come to a tick: there the kernel looks what the host took, and an idle CPU has none.
+fn tick() {
+    const TWO_TICKS: Duration = Duration::from_millis(20);
+    let before = sched_getaffinity(None).unwrap();
+    for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| before.is_set(*cpu)) {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        sched_setaffinity(None, &one).unwrap();
+        let begun = Instant::now();
+        while begun.elapsed() < TWO_TICKS {
+            std::hint::spin_loop();
+        }
+    }
+    sched_setaffinity(None, &before).unwrap();
 }
 
 fn time(snapshot: &Snapshot, of: &[Counter]) -> Duration {

@@ -45,8 +45,8 @@ pub(super) struct Asker {
 
 impl Asker {
     /// Notes that no node could be asked, unless one failed before.
-    pub(super) fn no_node(&self, failure: &Refusal) {
-        failure.set_first(|| match &self.settings.engine {
+    pub(super) fn no_node(&self) {
+        self.failure.set_first(|| match &self.settings.engine {
             Some(engine) => format!("{engine}: no server answers"),
             None => "no server answers".to_owned(),
         });

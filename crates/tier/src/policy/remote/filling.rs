@@ -41,7 +41,11 @@ impl Remote {
         };
         let Some(node) = node else {
             self.counts.dropped_fills.one();
-            self.asker.no_node(&self.fills.refusal());
+            // Mostly reads have failed before, which named the node.
+            self.asker.no_node();
+            if let Some(why) = self.asker.failure.get() {
+                self.fills.refusal().set_first(|| why);
+            }
             return;
         };
         let Some(on_its_way) = self.fills.begin() else {

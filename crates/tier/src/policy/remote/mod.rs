@@ -136,7 +136,7 @@ impl Remote {
         let (primary, mut candidates) = self.readers(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
             self.counts.skipped.one();
-            self.asker.no_node(&self.asker.failure);
+            self.asker.no_node();
             return EngineAnswer::Unknown;
         };
         let begun = Instant::now();
