@@ -358,26 +358,31 @@ done
 : >end
 wait
 ' sh \"$1\"";
-    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let Some(snapshot) = measure(NAME, SCRIPT, &[scratch.path()]) else {
-        return;
-    };
-    // Mounting reads metadata; the shell and rm truncate and remove.
+    // Directories of programs may be cold in one round; a wait that is booked wrongly is so in each.
+    const ROUNDS: usize = 3;
+    let mut seen = Vec::new();
+    for _ in 0..ROUNDS {
+        let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let Some(snapshot) = measure(NAME, SCRIPT, &[scratch.path()]) else {
+            return;
+        };
+        let metadata = metadata_of_changes(&snapshot);
+        if metadata * 5 <= time(&snapshot, &[Counter::WaitedFilesystem]) {
+            return;
+        }
+        seen.push((metadata, parts_of(&snapshot)));
+    }
+    panic!("in each round: {seen:?}");
+}
+
+/// Waits for metadata of the shell and of rm, which truncate and remove; mounting reads metadata too.
+fn metadata_of_changes(snapshot: &Snapshot) -> Duration {
     let changing = |row: &&cachewise_probe::Row| {
         snapshot.processes.iter().any(|process| {
             Some(process.id) == row.process && ["sh", "rm"].contains(&process.command.as_str())
         })
     };
-    let metadata: Duration = snapshot
-        .rows
-        .iter()
-        .filter(changing)
-        .map(|row| row.ledger.time(&[Counter::WaitedMetadata]).exact().unwrap())
-        .sum();
-    let file_system = time(&snapshot, &[Counter::WaitedFilesystem]);
-    assert!(
-        metadata * 5 <= file_system,
-        "{metadata:?}: {:?}",
-        parts_of(&snapshot)
-    );
+    let rows = snapshot.rows.iter().filter(changing);
+    rows.map(|row| row.ledger.time(&[Counter::WaitedMetadata]).exact().unwrap())
+        .sum()
 }
