@@ -103,9 +103,7 @@ fn cause_and_fix(error: Error) -> (String, String) {
         _ => "set CACHEWISE_BPF_LOG=1 to see the kernel's message".into(),
     };
     let why = match missing_capabilities() {
-        Some(missing) if kind_of(&error) == ErrorKind::Denied => {
-            format!("this process does not have {missing}")
-        }
+        Some(missing) if kind_of(&error) == ErrorKind::Denied => lack_of(missing),
         _ => explain(&anyhow::Error::from(error)),
     };
     (why, way_out)
@@ -137,13 +135,17 @@ fn missing_capabilities() -> Option<&'static str> {
     })
 }
 
+fn lack_of(capabilities: &str) -> String {
+    format!("this process does not have {capabilities}")
+}
+
 /// Fails where this process certainly cannot load the probe's programs, before anything is changed for it.
 ///
 /// # Errors
 /// Names the capabilities that are missing, and who has them.
 pub fn check_capabilities() -> anyhow::Result<()> {
     match missing_capabilities() {
-        Some(missing) => anyhow::bail!("this process does not have {missing}; {}", what_lets_in()),
+        Some(missing) => anyhow::bail!("{}; {}", lack_of(missing), what_lets_in()),
         None => Ok(()),
     }
 }

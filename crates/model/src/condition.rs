@@ -19,6 +19,8 @@ pub struct Condition {
     pub text: String,
     /// The compared field.
     pub field: &'static Field,
+    /// Its id; where bytes of a field in pages are compared, its name as it was written.
+    pub name: String,
     comparison: Comparison,
     operand: Operand,
 }
@@ -90,22 +92,17 @@ impl Condition {
             return Err(format!("`{}` is a name, not a number", field.id));
         }
         let operand = operand(field.unit, is_in_bytes, value)?;
+        let name = match operand {
+            Operand::BytesOfPages(_) => name.trim(),
+            _ => field.id,
+        };
         Ok(Condition {
             text: text.trim().to_owned(),
             field,
+            name: name.to_owned(),
             comparison: *comparison,
             operand,
         })
-    }
-
-    /// Returns the name of the value that is compared: as it was written where it is in bytes of a field in pages.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        let sign = self.text.find(['<', '>', '=', '!']);
-        match (self.operand, sign) {
-            (Operand::BytesOfPages(_), Some(sign)) => self.text[..sign].trim_end(),
-            _ => self.field.id,
-        }
     }
 
     /// Returns the value that is compared: bytes of a field in pages that is compared with a size.
@@ -232,7 +229,7 @@ mod tests {
         let row = row();
         let name = |text: &str| {
             let condition = Condition::parse(text, &row).expect("it is understood");
-            condition.name().to_owned()
+            condition.name
         };
         assert_eq!(name("missed_bytes > 1K"), "missed_bytes");
         assert_eq!(name("missed > 3"), "read_missed_pages");

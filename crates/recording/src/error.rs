@@ -52,6 +52,9 @@ pub enum ErrorKind {
     /// It begins like something else.
     #[error("it is not a recording of cachewise")]
     NoRecording,
+    /// It begins like a JSON document, as reports do.
+    #[error("it is a JSON document, not a recording of cachewise")]
+    Json,
     /// Its first bytes are those of a recording, and damaged.
     #[error("it is a recording whose beginning is damaged")]
     Damaged,

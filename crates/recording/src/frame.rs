@@ -98,6 +98,14 @@ pub(crate) struct Start {
     pub sequence: u64,
 }
 
+/// The kind of a file that begins with other bytes.
+fn other(bytes: &[u8]) -> ErrorKind {
+    match bytes {
+        [b'{', ..] => ErrorKind::Json,
+        _ => ErrorKind::NoRecording,
+    }
+}
+
 impl Start {
     pub(crate) const LENGTH: usize = 32;
 
@@ -118,11 +126,11 @@ impl Start {
         let Some(start) = bytes.first_chunk::<{ Start::LENGTH }>() else {
             return Err(match bytes {
                 [] => ErrorKind::Empty,
-                _ => ErrorKind::NoRecording,
+                _ => other(bytes),
             });
         };
         if start[..8] != MAGIC {
-            return Err(ErrorKind::NoRecording);
+            return Err(other(bytes));
         }
         let version = u16::from_le_bytes([start[8], start[9]]);
         if version > VERSION {
@@ -194,6 +202,7 @@ mod tests {
             Err(ErrorKind::NoRecording),
             "something else"
         );
+        assert_eq!(Start::from_bytes(b"{}"), Err(ErrorKind::Json), "a report");
         let mut newer = start.bytes();
         newer[8] = 9;
         assert_eq!(

@@ -20,7 +20,7 @@ pub fn judge(conditions: &[Condition], totals: &Row) -> u8 {
     let (mut is_true, mut is_unknown) = (false, false);
     for condition in conditions {
         let name = shell_quoted(condition.text.as_ref());
-        let (field, value) = (condition.name(), condition.value(totals));
+        let (field, value) = (&condition.name, condition.value(totals));
         match condition.holds(totals).known() {
             Some(false) => {}
             Some(true) => {

@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
             traced_command_ends_with_it,
         ),
         needs_root("answer::in_every_format", answer_in_every_format),
+        plain("refused::missing_rights_leave_no_file", missing_rights),
         plain("usage::unknown_fix", unknown_fix),
     ]
 }
@@ -264,6 +265,18 @@ fn populated_mapping() {
     );
     let (_, with) = means(&answer, "populate", "device_read_bytes");
     assert!(with >= (32 * MIB) as f64, "all of it: {answer}");
+}
+
+fn missing_rights() {
+    let scratch = Scratch::new();
+    let state = scratch.path("state");
+    let mut command = cachewise_as_nobody(&scratch);
+    command.args(["try", "--state"]).arg(&state);
+    Ended::of(command.args(["warm", "--", "true"]))
+        .expect(2, "nothing can be counted")
+        .says("CAP_BPF", "what is missing")
+        .says("root", "and who has it");
+    assert!(!state.exists(), "nothing was made for it");
 }
 
 fn changed_files_are_refused() {

@@ -34,7 +34,6 @@ pub fn trials() -> Vec<Trial> {
         ),
         plain("nobody::follows_its_own", || follows(&Without::root())),
         plain("nobody::may_not_follow_others", may_not_follow_others),
-        plain("nobody::may_not_try", may_not_try),
         needs_root("capabilities::run", || runs(&Without::capabilities())),
         needs_root(
             "capabilities::stat",
@@ -402,18 +401,6 @@ fn may_not_follow_others() {
         .expect(2, "another user's process tells nothing")
         .says("process 1", "the message names it")
         .says("root", "and says who may");
-}
-
-fn may_not_try() {
-    let without = Without::root();
-    let state = Scratch::new();
-    let directory = state.path("state");
-    let place = directory.to_str().expect("an ordinary name");
-    Ended::of(&mut without.cachewise(&["try", "--state", place, "warm", "--", "true"]))
-        .expect(2, "nothing can be counted")
-        .says("CAP_BPF", "what is missing")
-        .says("root", "and who has it");
-    assert!(!directory.exists(), "nothing was made for it");
 }
 
 /// A command that runs as a user who owns nothing, with only these capabilities and no way to more.

@@ -116,26 +116,6 @@ pub(super) fn unreadable(directory: &Path, error: io::Error) -> anyhow::Error {
 /// Columns of nodes that count requests for a block, which a command that only stores blocks does not send.
 const OF_READS: [&str; 3] = ["calls_total", "hits_total", "misses_total"];
 
-/// The table of a command that reads no counters of a mount: with the blocks that nodes stored.
-const OF_COMMAND: [&str; 16] = [
-    "of",
-    "name",
-    "calls_total",
-    "hits_total",
-    "misses_total",
-    "errors_total",
-    "corrupt_total",
-    "read_bytes_total",
-    WRITES,
-    "mean_seconds",
-    "p50_seconds",
-    "p99_seconds",
-    "max_seconds",
-    "hedges_total",
-    "deadline_misses_total",
-    "breaker",
-];
-
 /// Returns the rows of these tiers and of all nodes. `is_read` says whether nodes got requests for a block.
 pub fn used(table: &Table, tiers: &[Tier], is_read: bool) -> Sheet {
     let mut table = table.clone();
@@ -152,9 +132,13 @@ pub fn used(table: &Table, tiers: &[Tier], is_read: bool) -> Sheet {
     sheet
 }
 
-/// Formats tiers, nodes and totals of a command.
+/// Formats tiers, nodes and totals of a command, with the blocks that nodes stored.
 pub fn cache_text(used: &Sheet, all: &Totals, style: Style) -> String {
-    let columns = SheetColumns::with_ids(&OF_COMMAND, &STAT);
+    let shown = STAT
+        .iter()
+        .filter(|column| column.is_usual || column.id == WRITES);
+    let ids: Vec<&str> = shown.map(|column| column.id).collect();
+    let columns = SheetColumns::with_ids(&ids, &STAT);
     let used = used.clone().chosen(Some(&columns));
     format!("{}{}", used.table(style), totals::text(all))
 }

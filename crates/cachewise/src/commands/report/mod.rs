@@ -15,8 +15,7 @@ mod range;
 mod step;
 mod when;
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -40,17 +39,11 @@ use range::range;
 /// Number of rows after which the header is repeated, on a terminal.
 const HEADER_EVERY: usize = 40;
 
-/// The error with what to do where the file is a JSON report.
-fn explained(error: cachewise_recording::Error, path: &Path) -> anyhow::Error {
-    let mut first = [0];
-    let is_document = matches!(error.kind, ErrorKind::NoRecording)
-        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
-        && first == *b"{";
-    match is_document {
-        true => {
-            anyhow::anyhow!("{error}; it looks like a JSON report: --compare OLD NEW compares two")
-        }
-        false => error.into(),
+/// The error, with what reads a JSON report.
+fn explained(error: cachewise_recording::Error) -> anyhow::Error {
+    match error.kind {
+        ErrorKind::Json => anyhow::anyhow!("{error}; --compare OLD NEW compares two JSON reports"),
+        _ => error.into(),
     }
 }
 
@@ -63,8 +56,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if arguments.tui {
         step::check_terminal()?;
     }
-    let mut reader =
-        Reader::open(arguments.file()).map_err(|error| explained(error, arguments.file()))?;
+    let mut reader = Reader::open(arguments.file()).map_err(explained)?;
     let range = range(arguments)?;
     if arguments.tui {
         return step::step(arguments, range);
